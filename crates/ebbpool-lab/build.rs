@@ -7,14 +7,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 /// The crates whose code determines the results.
-const RESULT_CRATES: [&str; 6] = [
-    "ebbpool-cost",
-    "ebbpool-policy",
-    "ebbpool-device",
-    "ebbpool-trace",
-    "ebbpool-sim",
-    "ebbpool-lab",
-];
+const RESULT_CRATES: [&str; 6] =
+    ["ebbpool-cost", "ebbpool-policy", "ebbpool-device", "ebbpool-trace", "ebbpool-sim", "ebbpool-lab"];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -34,11 +28,7 @@ fn main() {
         digest.update((text.len() as u64).to_le_bytes());
         digest.update(&text);
     }
-    let hash: String = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     println!("cargo::rustc-env=EBBPOOL_SOURCES={}", &hash[..32]);
 }
 

@@ -13,10 +13,7 @@ pub(crate) struct CleanFirst {
 
 impl CleanFirst {
     pub(crate) fn new() -> CleanFirst {
-        CleanFirst {
-            clean: List::new(),
-            dirty: List::new(),
-        }
+        CleanFirst { clean: List::new(), dirty: List::new() }
     }
 }
 
@@ -34,9 +31,7 @@ impl Policy for CleanFirst {
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let clean = self.clean.lru(pinned);
-        clean
-            .or_else(|| self.dirty.lru(pinned))
-            .expect("an unpinned page")
+        clean.or_else(|| self.dirty.lru(pinned)).expect("an unpinned page")
     }
 
     fn admit(&mut self, page: u64, write: bool) {

@@ -32,10 +32,7 @@ impl RegisteredPolicy for CleanFirst {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        CleanFirst {
-            lists: Lists::new(frames),
-            dirty: vec![false; frames as usize],
-        }
+        CleanFirst { lists: Lists::new(frames), dirty: vec![false; frames as usize] }
     }
 }
 
@@ -73,14 +70,8 @@ impl Policy for CleanFirst {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        self.lists
-            .find_from_lru(CLEAN, &may_evict)
-            .or_else(|| self.lists.find_from_lru(DIRTY, &may_evict))
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        self.lists.find_from_lru(CLEAN, &may_evict).or_else(|| self.lists.find_from_lru(DIRTY, &may_evict))
     }
 
     #[inline]

@@ -76,18 +76,8 @@ impl Workload {
             .strip_prefix("ycsb-")
             .ok_or_else(|| format!("there is no workload {name}; cfdc and ycsb-a to ycsb-f are"))?
             .parse()?;
-        let workload = Ycsb {
-            records: size.records,
-            operations: size.operations,
-            seed: size.seed,
-            ..Ycsb::new(mix)
-        };
-        Ok(Workload {
-            operations: Box::new(workload.operations()?),
-            keys: Keys::Hashed,
-            value: VALUE_OF_YCSB,
-            fill: 0.9,
-        })
+        let workload = Ycsb { records: size.records, operations: size.operations, seed: size.seed, ..Ycsb::new(mix) };
+        Ok(Workload { operations: Box::new(workload.operations()?), keys: Keys::Hashed, value: VALUE_OF_YCSB, fill: 0.9 })
     }
 
     /// Records in order of their keys.

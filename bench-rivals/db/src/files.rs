@@ -28,8 +28,6 @@ pub fn written(directory: &Path) -> Result<u64, Failure> {
     let path = format!("/sys/dev/block/{major}:{minor}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let sectors = stat.split_whitespace().nth(SECTORS_WRITTEN);
-    let sectors: u64 = sectors
-        .ok_or(format!("{path} has too few numbers"))?
-        .parse()?;
+    let sectors: u64 = sectors.ok_or(format!("{path} has too few numbers"))?.parse()?;
     Ok(sectors * 512)
 }

@@ -29,9 +29,7 @@ fn main() -> Result<(), Failure> {
 
 /// All workloads with all durabilities on all engines, one after the other.
 fn compare(plan: &Plan) -> Result<(), Failure> {
-    println!(
-        "| workload | durability | engine | transactions/s | written | write amplification | files |"
-    );
+    println!("| workload | durability | engine | transactions/s | written | write amplification | files |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for workload in &plan.workloads {
         for durability in [Durability::Synced, Durability::None] {
@@ -56,12 +54,7 @@ fn compare(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Loads a database, and then runs the workload in another process.
-fn measure(
-    plan: &Plan,
-    workload: &str,
-    durability: Durability,
-    engine: &str,
-) -> Result<Measured, Failure> {
+fn measure(plan: &Plan, workload: &str, durability: Durability, engine: &str) -> Result<Measured, Failure> {
     let directory = plan.directory.join(format!("{engine}-{workload}"));
     // What an earlier run left, if it was ended.
     match fs::remove_dir_all(&directory) {

@@ -51,12 +51,7 @@ impl Durability {
 impl Default for Size {
     /// The CFDC paper's database and buffer, and a tenth of its operations.
     fn default() -> Self {
-        Size {
-            records: 1_000_000,
-            operations: 20_000,
-            cache: 16 << 20,
-            seed: 1,
-        }
+        Size { records: 1_000_000, operations: 20_000, cache: 16 << 20, seed: 1 }
     }
 }
 
@@ -86,12 +81,7 @@ impl Plan {
 
     /// The numbers, as [`Size::read`] reads them.
     pub fn numbers(&self) -> [String; 4] {
-        let Size {
-            records,
-            operations,
-            cache,
-            seed,
-        } = self.size;
+        let Size { records, operations, cache, seed } = self.size;
         [records, operations, cache, seed].map(|number| number.to_string())
     }
 }
@@ -125,6 +115,5 @@ fn list(text: &str) -> Vec<String> {
 }
 
 fn number(text: &str) -> Result<u64, Failure> {
-    text.parse()
-        .map_err(|error| format!("`{text}` is no whole number: {error}").into())
+    text.parse().map_err(|error| format!("`{text}` is no whole number: {error}").into())
 }

@@ -23,10 +23,7 @@ const MOST_THREADS: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(("throttle", rest)) = arguments
-        .split_first()
-        .map(|(it, rest)| (it.as_str(), rest))
-    {
+    if let Some(("throttle", rest)) = arguments.split_first().map(|(it, rest)| (it.as_str(), rest)) {
         return throttle::main(rest);
     }
     let mut arguments = arguments.into_iter();
@@ -40,12 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect::<Result<Vec<_>, _>>()?;
     let mut measured = Vec::new();
     for _ in 0..builds {
-        run(
-            &rivals::all(PAGES, &wanted)?,
-            &strings,
-            rounds,
-            &mut measured,
-        );
+        run(&rivals::all(PAGES, &wanted)?, &strings, rounds, &mut measured);
     }
     tables::print(&measured);
     Ok(())
@@ -58,26 +50,17 @@ where
 {
     match argument {
         None => Ok(otherwise),
-        Some(text) => text.parse().map_err(|error| {
-            format!("`{text}` is not a number of builds, rounds or references: {error}").into()
-        }),
+        Some(text) => {
+            text.parse().map_err(|error| format!("`{text}` is not a number of builds, rounds or references: {error}").into())
+        }
     }
 }
 
 /// Measures each rival with each number of threads from 1 up. Rivals take turns, so that whatever else
 /// the machine does hits them alike.
-fn run(
-    rivals: &[Box<dyn Rival>],
-    strings: &[Vec<u32>],
-    rounds: usize,
-    measured: &mut Vec<Measured>,
-) {
+fn run(rivals: &[Box<dyn Rival>], strings: &[Vec<u32>], rounds: usize, measured: &mut Vec<Measured>) {
     if measured.is_empty() {
-        measured.extend(
-            rivals
-                .iter()
-                .map(|rival| Measured::new(&**rival, strings.len())),
-        );
+        measured.extend(rivals.iter().map(|rival| Measured::new(&**rival, strings.len())));
     }
     for measured in &mut *measured {
         measured.begin_build();

@@ -23,9 +23,7 @@ pub fn cpu_ns_per_reference(rival: &dyn Rival, strings: &[Vec<u32>]) -> f64 {
             start.wait();
             rival.serve(string)
         };
-        let spawned = strings
-            .iter()
-            .map(|string| scope.spawn(move || serve(string)));
+        let spawned = strings.iter().map(|string| scope.spawn(move || serve(string)));
         let threads: Vec<_> = spawned.collect();
         let sums = threads.into_iter().map(|thread| thread.join().unwrap_or(0));
         sums.fold(0, u64::wrapping_add)
@@ -55,11 +53,7 @@ pub struct Measured {
 impl Measured {
     /// Nothing yet, for numbers of threads up to this one.
     pub fn new(rival: &dyn Rival, threads: usize) -> Self {
-        Measured {
-            name: rival.name(),
-            promises: rival.promises(),
-            took: vec![Vec::new(); threads],
-        }
+        Measured { name: rival.name(), promises: rival.promises(), took: vec![Vec::new(); threads] }
     }
 
     /// Rounds from now on are with everything built anew.
@@ -85,11 +79,9 @@ impl Measured {
     /// By number of threads less one: how often the other's time fits into this one's, in the same rounds.
     pub fn times_of(&self, other: &Measured) -> Vec<Spread> {
         let ratio = |(one, other): (&f64, &f64)| one / other;
-        let ratios =
-            |(one, other): (&Vec<f64>, &Vec<f64>)| one.iter().zip(other).map(ratio).collect();
+        let ratios = |(one, other): (&Vec<f64>, &Vec<f64>)| one.iter().zip(other).map(ratio).collect();
         let pairs = self.took.iter().zip(&other.took);
-        let spread =
-            pairs.map(|(one, other)| Spread::of(one.iter().zip(other).map(ratios).collect()));
+        let spread = pairs.map(|(one, other)| Spread::of(one.iter().zip(other).map(ratios).collect()));
         spread.collect()
     }
 }
@@ -107,10 +99,7 @@ pub struct Spread {
 impl Spread {
     fn of(builds: Vec<Vec<f64>>) -> Self {
         let mut all = builds.concat();
-        let mut medians: Vec<f64> = builds
-            .into_iter()
-            .map(|mut rounds| median(&mut rounds))
-            .collect();
+        let mut medians: Vec<f64> = builds.into_iter().map(|mut rounds| median(&mut rounds)).collect();
         medians.sort_by(f64::total_cmp);
         Spread {
             median: median(&mut all),

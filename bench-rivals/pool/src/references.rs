@@ -11,12 +11,7 @@ use rand_distr::Zipf;
 /// # Errors
 ///
 /// If there is no such distribution.
-pub fn zipf(
-    pages: u32,
-    alpha: f64,
-    count: usize,
-    seed: u64,
-) -> Result<Vec<u32>, rand_distr::ZipfError> {
+pub fn zipf(pages: u32, alpha: f64, count: usize, seed: u64) -> Result<Vec<u32>, rand_distr::ZipfError> {
     let mut scattered: Vec<u32> = (0..pages).collect();
     // The same for every seed: threads agree on which pages are hot.
     scattered.shuffle(&mut SmallRng::seed_from_u64(0));

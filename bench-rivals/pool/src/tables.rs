@@ -8,24 +8,12 @@ const OURS: &str = "Ebbpool ";
 /// What is compared: the rows, and the ratio that they should not exceed.
 const BARS: [(&str, &str, f64); 7] = [
     (LRU_HASHED, LRU_DENSE, 1.25),
-    (
-        "Ebbpool ebb, hashed, read fix",
-        "Ebbpool ebb, dense, read fix",
-        1.25,
-    ),
-    (
-        "Ebbpool casa, hashed, read fix",
-        "Ebbpool casa, dense, read fix",
-        1.25,
-    ),
+    ("Ebbpool ebb, hashed, read fix", "Ebbpool ebb, dense, read fix", 1.25),
+    ("Ebbpool casa, hashed, read fix", "Ebbpool casa, dense, read fix", 1.25),
     (LRU_DENSE, "array", 2.0),
     ("Ebbpool lru, dense, read fix, prefetched", "array", 2.0),
     (LRU_HASHED, QUICK_CACHE, 1.0),
-    (
-        "Ebbpool lru, hashed, read fix, prefetched",
-        QUICK_CACHE,
-        1.0,
-    ),
+    ("Ebbpool lru, hashed, read fix, prefetched", QUICK_CACHE, 1.0),
 ];
 
 const LRU_HASHED: &str = "Ebbpool lru, hashed, read fix";
@@ -48,10 +36,7 @@ pub fn print(measured: &[Measured]) {
     let bars = BARS.iter().filter_map(|&(one, other, bar)| {
         let ratios = found(one)?.times_of(found(other)?);
         let [one, other] = [one, other].map(|name| name.strip_prefix(OURS).unwrap_or(name));
-        Some(format!(
-            "| {one} | {other} | {bar} | {} |",
-            cells(ratios, 2)
-        ))
+        Some(format!("| {one} | {other} | {bar} | {} |", cells(ratios, 2)))
     });
     let bars: Vec<String> = bars.collect();
     if !bars.is_empty() {
@@ -64,11 +49,7 @@ pub fn print(measured: &[Measured]) {
 /// The cells of a row, by number of threads.
 fn cells(spreads: Vec<Spread>, decimals: usize) -> String {
     let cell = |spread: Spread| {
-        let Spread {
-            median,
-            lowest,
-            highest,
-        } = spread;
+        let Spread { median, lowest, highest } = spread;
         format!("{median:.decimals$} ({lowest:.decimals$} to {highest:.decimals$})")
     };
     let cells: Vec<String> = spreads.into_iter().map(cell).collect();

@@ -43,10 +43,7 @@ pub struct RowProblem {
 
 impl RowProblem {
     fn new(row: usize, problem: impl Into<String>) -> Self {
-        RowProblem {
-            row,
-            problem: problem.into(),
-        }
+        RowProblem { row, problem: problem.into() }
     }
 }
 
@@ -105,10 +102,7 @@ impl TraceColumns {
     ///
     /// A text that says what is wrong with which column.
     pub fn validate(&self, batch: &RecordBatch) -> Result<(), String> {
-        for at in [Some(self.page), self.write, self.class]
-            .into_iter()
-            .flatten()
-        {
+        for at in [Some(self.page), self.write, self.class].into_iter().flatten() {
             let valid = batch.column(at).to_data().validate_full();
             valid.map_err(|error| {
                 let schema = batch.schema();
@@ -137,9 +131,7 @@ impl TraceColumns {
             Some(writes) => values::read_writes(writes, &self.write_values, &mut to.writes)?,
         }
         match (self.class, numbers) {
-            (Some(at), Some(numbers)) => {
-                values::read_classes(from.column(at), numbers, &mut to.classes)
-            }
+            (Some(at), Some(numbers)) => values::read_classes(from.column(at), numbers, &mut to.classes),
             _ => Ok(()),
         }
     }
@@ -149,10 +141,7 @@ impl TraceColumns {
 fn has_texts(found: &DataType) -> bool {
     match found {
         DataType::Dictionary(_, values) => has_texts(values),
-        found => matches!(
-            found,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        ),
+        found => matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
     }
 }
 

@@ -1,9 +1,7 @@
 //! The values of columns, which have been validated.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use ebbpool_trace::ClassNumbers;
@@ -31,12 +29,7 @@ macro_rules! with_whole_numbers {
 fn refuse_nulls(from: &dyn Array, of: &str) -> Result<(), RowProblem> {
     let nulls = from.logical_nulls();
     let row = nulls.and_then(|nulls| (0..nulls.len()).find(|&row| nulls.is_null(row)));
-    row.map_or(Ok(()), |row| {
-        Err(RowProblem::new(
-            row,
-            format!("the column of {of} has nulls"),
-        ))
-    })
+    row.map_or(Ok(()), |row| Err(RowProblem::new(row, format!("the column of {of} has nulls"))))
 }
 
 pub(crate) fn read_pages(from: &ArrayRef, to: &mut Vec<u64>) -> Result<(), RowProblem> {
@@ -59,18 +52,13 @@ pub(crate) fn read_pages(from: &ArrayRef, to: &mut Vec<u64>) -> Result<(), RowPr
     }
     let other = || {
         let found = from.data_type();
-        let problem =
-            format!("the column of pages has the type {found}; it must have whole numbers");
+        let problem = format!("the column of pages has the type {found}; it must have whole numbers");
         Err(RowProblem::new(0, problem))
     };
     with_whole_numbers!(from, whole, other())
 }
 
-pub(crate) fn read_writes(
-    from: &ArrayRef,
-    write_values: &[String],
-    to: &mut Vec<bool>,
-) -> Result<(), RowProblem> {
+pub(crate) fn read_writes(from: &ArrayRef, write_values: &[String], to: &mut Vec<bool>) -> Result<(), RowProblem> {
     refuse_nulls(from, "writes")?;
     let found = from.data_type();
     if found == &DataType::Boolean {
@@ -84,10 +72,8 @@ pub(crate) fn read_writes(
             return Err(RowProblem::new(0, problem));
         }
         let texts = Texts::from_array(from);
-        let means_write = texts
-            .values
-            .iter()
-            .map(|text| text.is_some_and(|text| write_values.iter().any(|value| value == text)));
+        let means_write =
+            texts.values.iter().map(|text| text.is_some_and(|text| write_values.iter().any(|value| value == text)));
         let means_write: Vec<bool> = means_write.collect();
         to.extend(texts.rows().map(|at| at.is_some_and(|at| means_write[at])));
         return Ok(());
@@ -100,19 +86,13 @@ pub(crate) fn read_writes(
         }};
     }
     let other = || {
-        let problem = format!(
-            "the column of writes has the type {found}; it must be true or false, 0 or 1, or texts"
-        );
+        let problem = format!("the column of writes has the type {found}; it must be true or false, 0 or 1, or texts");
         Err(RowProblem::new(0, problem))
     };
     with_whole_numbers!(from, nonzero, other())
 }
 
-pub(crate) fn read_classes(
-    from: &ArrayRef,
-    numbers: &mut ClassNumbers<String>,
-    to: &mut Vec<u32>,
-) -> Result<(), RowProblem> {
+pub(crate) fn read_classes(from: &ArrayRef, numbers: &mut ClassNumbers<String>, to: &mut Vec<u32>) -> Result<(), RowProblem> {
     macro_rules! whole {
         ($type:ty) => {{
             for (row, value) in from.as_primitive::<$type>().iter().enumerate() {
@@ -130,11 +110,7 @@ fn not_a_class(row: usize, value: i128) -> RowProblem {
     RowProblem::new(row, problem)
 }
 
-fn read_names(
-    from: &ArrayRef,
-    numbers: &mut ClassNumbers<String>,
-    to: &mut Vec<u32>,
-) -> Result<(), RowProblem> {
+fn read_names(from: &ArrayRef, numbers: &mut ClassNumbers<String>, to: &mut Vec<u32>) -> Result<(), RowProblem> {
     let found = from.data_type();
     if !has_texts(found) {
         let problem = format!("the column of classes has the type {found}");
@@ -174,14 +150,10 @@ impl<'a> Texts<'a> {
             true => vec![None; from.len()],
             false => {
                 let keys = dictionary.normalized_keys().into_iter().enumerate();
-                keys.map(|(row, key)| Some(key).filter(|_| from.is_valid(row)))
-                    .collect()
+                keys.map(|(row, key)| Some(key).filter(|_| from.is_valid(row))).collect()
             }
         };
-        Texts {
-            values,
-            keys: Some(keys),
-        }
+        Texts { values, keys: Some(keys) }
     }
 
     /// Where in the values the text of each row is.

@@ -14,11 +14,7 @@ fn main() -> Result<(), DatabaseError> {
 
     for record in database.range("account/".."account0") {
         let (key, value) = record?;
-        println!(
-            "{}: {}",
-            String::from_utf8_lossy(&key),
-            String::from_utf8_lossy(&value)
-        );
+        println!("{}: {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
     }
     database.close()
 }

@@ -32,10 +32,7 @@ pub(crate) struct Allocation {
 impl Allocation {
     pub(crate) fn new(payload: usize) -> Self {
         let maps = AllocationMaps::new(payload);
-        Allocation {
-            maps,
-            mapped: Mutex::new(maps.span),
-        }
+        Allocation { maps, mapped: Mutex::new(maps.span) }
     }
 
     /// Passes the free pages to the pool, after redo. Returns how many pages are in use.
@@ -47,11 +44,7 @@ impl Allocation {
     /// # Errors
     ///
     /// [`DatabaseError::Corrupt`] if pages in use are beyond the end of the storage, or a map is missing.
-    pub(crate) fn begin(
-        &self,
-        pool: &Pool,
-        unlogged: &dyn Fn(u64) -> bool,
-    ) -> Result<u64, DatabaseError> {
+    pub(crate) fn begin(&self, pool: &Pool, unlogged: &dyn Fn(u64) -> bool) -> Result<u64, DatabaseError> {
         let pages = pool.pages();
         let mut count = 0;
         let mut beyond = Vec::new();
@@ -119,12 +112,7 @@ impl Allocation {
     ///
     /// Errors of the pool and the log, and [`DatabaseError::Corrupt`] if the map marks the page as in use.
     /// No page is taken then.
-    pub(crate) fn take<'p>(
-        &self,
-        pool: &'p Pool,
-        wal: &Wal,
-        class: PageClass,
-    ) -> Result<AllocatedPage<'p>, DatabaseError> {
+    pub(crate) fn take<'p>(&self, pool: &'p Pool, wal: &Wal, class: PageClass) -> Result<AllocatedPage<'p>, DatabaseError> {
         let mut mapped = self.mapped.lock();
         let page = fresh(pool, wal, class)?;
         if page.page() < *mapped {
@@ -159,11 +147,7 @@ impl Allocation {
         }
     }
 
-    fn with_map<'p>(
-        &self,
-        pool: &'p Pool,
-        page: WriteGuard<'p>,
-    ) -> Result<AllocatedPage<'p>, DatabaseError> {
+    fn with_map<'p>(&self, pool: &'p Pool, page: WriteGuard<'p>) -> Result<AllocatedPage<'p>, DatabaseError> {
         let number = page.page();
         let number_of_map = self.maps.of(number);
         let map = match pool.of_class(class::MAP).fix_write(number_of_map) {
@@ -175,10 +159,7 @@ impl Allocation {
         };
         match self.maps.is_used(number_of_map, &map, number) {
             Ok(false) => Ok(AllocatedPage { page, map }),
-            Ok(true) => Err(DatabaseError::corrupt(
-                number,
-                "it was free, and its allocation map marks it as in use",
-            )),
+            Ok(true) => Err(DatabaseError::corrupt(number, "it was free, and its allocation map marks it as in use")),
             Err(error) => {
                 self.give_back(pool, AllocatedPage { page, map });
                 Err(error)
@@ -263,10 +244,7 @@ impl Allocation {
         }
         freed.sort_unstable();
         freed.dedup();
-        let changes: Vec<_> = freed
-            .chunk_by(|&a, &b| a + 1 == b)
-            .map(|run| mark(run, false))
-            .collect();
+        let changes: Vec<_> = freed.chunk_by(|&a, &b| a + 1 == b).map(|run| mark(run, false)).collect();
         if changes.is_empty() {
             return Ok(freed);
         }
@@ -283,10 +261,7 @@ impl Allocation {
 
     fn check_may_be_freed(&self, page: u64) -> Result<(), DatabaseError> {
         match page <= ROOT || self.maps.is_map(page) {
-            true => Err(DatabaseError::corrupt(
-                page,
-                "something in the database frees it, and it is never free",
-            )),
+            true => Err(DatabaseError::corrupt(page, "something in the database frees it, and it is never free")),
             false => Ok(()),
         }
     }
@@ -307,11 +282,7 @@ fn free_between(pool: &Pool, from: u64, to: u64) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-fn check_none_missing(
-    pool: &Pool,
-    beyond: &[u64],
-    unlogged: &dyn Fn(u64) -> bool,
-) -> Result<(), DatabaseError> {
+fn check_none_missing(pool: &Pool, beyond: &[u64], unlogged: &dyn Fn(u64) -> bool) -> Result<(), DatabaseError> {
     let pages = pool.pages();
     let needed = beyond.iter().rfind(|&&page| !unlogged(page));
     let needed = needed.map_or(pages, |last| last + 1);
@@ -331,11 +302,7 @@ fn check_none_missing(
 
 /// The change that marks neighbouring pages.
 fn mark(run: &[u64], used: bool) -> Change<'static> {
-    Change::Mark {
-        first: run.first().copied().unwrap_or_default(),
-        count: run.len() as u32,
-        used,
-    }
+    Change::Mark { first: run.first().copied().unwrap_or_default(), count: run.len() as u32, used }
 }
 
 fn put_back(pool: &Pool, page: WriteGuard<'_>) {

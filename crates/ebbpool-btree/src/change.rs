@@ -89,12 +89,8 @@ impl Change<'_> {
             Change::Append { cells, next } => node.append(cells, next),
             Change::Mark { first, count, used } => {
                 let after = first.checked_add(count.into());
-                let after = after.ok_or_else(|| {
-                    DatabaseError::corrupt(
-                        page,
-                        format!("the log marks pages beyond {first} in it"),
-                    )
-                })?;
+                let after =
+                    after.ok_or_else(|| DatabaseError::corrupt(page, format!("the log marks pages beyond {first} in it")))?;
                 AllocationMaps::new(payload.len()).mark(page, payload, first..after, used)
             }
         }
@@ -104,21 +100,12 @@ impl Change<'_> {
 impl Content<'_> {
     fn format(&self, page: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         match *self {
-            Content::Node { level, next, cells } => {
-                NodeEdit::new(page, payload).format(level, next, cells)
-            }
+            Content::Node { level, next, cells } => NodeEdit::new(page, payload).format(level, next, cells),
             Content::Overflow { next, bytes } => OverflowPart::write(page, payload, next, bytes),
             Content::Map => AllocationMaps::new(payload.len()).format(page, payload),
-            Content::Meta {
-                page_size,
-                identity,
-            } => {
+            Content::Meta { page_size, identity } => {
                 let format = FORMAT;
-                let meta = MetaPage {
-                    format,
-                    page_size,
-                    identity,
-                };
+                let meta = MetaPage { format, page_size, identity };
                 meta.write(page, payload)
             }
         }

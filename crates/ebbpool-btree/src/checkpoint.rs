@@ -65,12 +65,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpoints {
     /// `latest` is the checkpoint that the log ends with, if any.
-    pub(crate) fn new(
-        every: u64,
-        background: bool,
-        log_end: Lsn,
-        latest: Option<CompletedCheckpoint>,
-    ) -> Self {
+    pub(crate) fn new(every: u64, background: bool, log_end: Lsn, latest: Option<CompletedCheckpoint>) -> Self {
         Checkpoints {
             every,
             tried_at: AtomicU64::new(log_end),
@@ -133,10 +128,7 @@ impl DatabaseInner {
         }
     }
 
-    fn take_checkpoint(
-        &self,
-        latest: &mut Option<CompletedCheckpoint>,
-    ) -> Result<(), DatabaseError> {
+    fn take_checkpoint(&self, latest: &mut Option<CompletedCheckpoint>) -> Result<(), DatabaseError> {
         // In a broken database pages may lack changes that the log has. Then the log must not become
         // shorter, and must not have a checkpoint that claims those changes.
         self.check_writable()?;
@@ -160,11 +152,7 @@ impl DatabaseInner {
         let appended = wal.append(&Record::Checkpoint { redo_from: covered })?;
         wal.sync(appended.lsn)?;
         wal.witness_in_both()?;
-        *latest = Some(CompletedCheckpoint {
-            covered,
-            position: appended.position,
-            end: appended.lsn,
-        });
+        *latest = Some(CompletedCheckpoint { covered, position: appended.position, end: appended.lsn });
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
         wal.truncate(first.map_or(covered, |first| first.min(covered)))
     }
@@ -187,14 +175,9 @@ impl Checkpointer {
                 thread_inner.checkpoint_automatically();
             }
         });
-        let thread = thread.map_err(|source| ebbpool::PoolError::Storage {
-            what: "the thread for checkpoints cannot be started",
-            source,
-        })?;
-        Ok(Some(Checkpointer {
-            signal,
-            thread: Some(thread),
-        }))
+        let thread = thread
+            .map_err(|source| ebbpool::PoolError::Storage { what: "the thread for checkpoints cannot be started", source })?;
+        Ok(Some(Checkpointer { signal, thread: Some(thread) }))
     }
 }
 

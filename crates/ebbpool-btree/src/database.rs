@@ -78,11 +78,7 @@ impl fmt::Display for LostData {
         if self.beginning {
             f.write_str(", a part before its end is missing")?;
         }
-        write!(
-            f,
-            "; of the pages read, {} are ahead of it",
-            self.pages_ahead
-        )?;
+        write!(f, "; of the pages read, {} are ahead of it", self.pages_ahead)?;
         match self.skipped {
             0 => Ok(()),
             skipped => write!(f, "; {skipped} steps of recovery were left out"),
@@ -114,10 +110,7 @@ impl ReadOnlyState {
 
     fn lost(&self) -> Option<LostData> {
         let pages_ahead = self.pages.ahead_of_log();
-        let lost = LostData {
-            pages_ahead,
-            ..self.lost
-        };
+        let lost = LostData { pages_ahead, ..self.lost };
         let is_incomplete = lost.durable > lost.log_end || lost.beginning || pages_ahead > 0;
         (is_incomplete || lost.skipped > 0).then_some(lost)
     }
@@ -160,13 +153,7 @@ impl LiveTransactions {
 }
 
 impl DatabaseInner {
-    pub(crate) fn new(
-        tree: Tree,
-        locks: Locks,
-        durability: Durability,
-        checkpoints: Checkpoints,
-        first_txn: TxnId,
-    ) -> Self {
+    pub(crate) fn new(tree: Tree, locks: Locks, durability: Durability, checkpoints: Checkpoints, first_txn: TxnId) -> Self {
         DatabaseInner {
             tree,
             locks,
@@ -184,10 +171,7 @@ impl DatabaseInner {
     /// Makes it a database that is open read-only.
     pub(crate) fn with_read_only_state(self, read_only_state: ReadOnlyState) -> Self {
         let read_only_state = Some(read_only_state);
-        DatabaseInner {
-            read_only_state,
-            ..self
-        }
+        DatabaseInner { read_only_state, ..self }
     }
 
     /// # Errors
@@ -208,10 +192,7 @@ impl DatabaseInner {
     /// caller's storage or log), a page may be half changed, or lack a change that the log has; so the
     /// database takes no more changes.
     pub(crate) fn panic_guard(&self) -> PanicGuard<'_> {
-        PanicGuard {
-            inner: self,
-            panicking: std::thread::panicking(),
-        }
+        PanicGuard { inner: self, panicking: std::thread::panicking() }
     }
 
     /// Refuses all changes from now on, and returns the reason, which may be an earlier one.
@@ -274,15 +255,9 @@ impl DatabaseInner {
     /// Reads a long value without its leaf's latch, so that threads that change the leaf do not wait for
     /// the reads of its pages. Returns nothing if the value was replaced meanwhile, since its pages may
     /// have been reused.
-    pub(crate) fn read_long(
-        &self,
-        key: &[u8],
-        long: LongValue,
-    ) -> Result<Option<Vec<u8>>, DatabaseError> {
+    pub(crate) fn read_long(&self, key: &[u8], long: LongValue) -> Result<Option<Vec<u8>>, DatabaseError> {
         let read = self.tree.read_value(long.value());
-        let now = self.tree.look_up(key, |value| {
-            value.map_or(Ok(None), |value| self.tree.long(value))
-        })?;
+        let now = self.tree.look_up(key, |value| value.map_or(Ok(None), |value| self.tree.long(value)))?;
         match now == Some(long) {
             true => read.map(Some),
             // An error of that read need not mean damage.
@@ -321,10 +296,7 @@ impl Drop for PanicGuard<'_> {
 
 impl Database {
     pub(crate) fn new(inner: Arc<DatabaseInner>, checkpointer: Option<Checkpointer>) -> Self {
-        Database {
-            checkpointer,
-            inner,
-        }
+        Database { checkpointer, inner }
     }
 
     /// Begins a transaction. It sees what other transactions have committed, and its own changes (read
@@ -421,10 +393,7 @@ impl Database {
         });
         let mut transaction = self.begin();
         let outcome = match transaction.load(&mut records, fill) {
-            Ok(count) => transaction
-                .commit_as(Durability::Synced)
-                .and_then(|()| self.empty_is_durable(count))
-                .map(|()| count),
+            Ok(count) => transaction.commit_as(Durability::Synced).and_then(|()| self.empty_is_durable(count)).map(|()| count),
             // If the rollback fails, the next call returns an error.
             Err(error) => transaction.rollback().and(Err(error)),
         };
@@ -489,11 +458,7 @@ impl Database {
         DatabaseStats {
             pool: inner.tree.pool.stats(),
             log_bytes: inner.tree.wal.bytes_written(),
-            log_length: inner
-                .tree
-                .wal
-                .end_lsn()
-                .saturating_sub(inner.tree.wal.begin()),
+            log_length: inner.tree.wal.end_lsn().saturating_sub(inner.tree.wal.begin()),
             log_syncs: inner.tree.wal.syncs(),
             commits: inner.commits.load(Ordering::Relaxed),
             rollbacks: inner.rollbacks.load(Ordering::Relaxed),

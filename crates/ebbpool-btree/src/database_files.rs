@@ -18,8 +18,7 @@ use crate::page::META;
 use crate::page::meta::{FORMAT, MetaPage};
 
 /// What is wrong with a file that no database has written.
-pub(crate) const FOREIGN: &str =
-    "it does not begin like one; give the path of a database, or a new one";
+pub(crate) const FOREIGN: &str = "it does not begin like one; give the path of a database, or a new one";
 
 /// The files or storages of a database, before it is open.
 pub(crate) struct DatabaseFiles {
@@ -56,10 +55,7 @@ impl DatabaseFiles {
             path: parts.pages.describe().into(),
             head,
             log: parts.log.map(Arc::from),
-            pages: PageSource::Opened {
-                pages: Arc::from(parts.pages),
-                double_write: parts.double_write.map(Arc::from),
-            },
+            pages: PageSource::Opened { pages: Arc::from(parts.pages), double_write: parts.double_write.map(Arc::from) },
             read_only: false,
         })
     }
@@ -73,34 +69,20 @@ impl DatabaseFiles {
         let overlaid = |file| -> Result<Arc<dyn LogFile>, DatabaseError> {
             let file = OverlayFile::new(Some(file));
             let what = "read";
-            Ok(Arc::new(
-                file.map_err(|source| DatabaseError::Log { what, source })?,
-            ))
+            Ok(Arc::new(file.map_err(|source| DatabaseError::Log { what, source })?))
         };
         let [first, second] = self.log;
-        Ok(DatabaseFiles {
-            log: [overlaid(first)?, overlaid(second)?],
-            read_only: true,
-            ..self
-        })
+        Ok(DatabaseFiles { log: [overlaid(first)?, overlaid(second)?], read_only: true, ..self })
     }
 
     #[cfg(unix)]
     pub(crate) fn of_files(path: PathBuf, head: DatabaseHead, log: [Arc<dyn LogFile>; 2]) -> Self {
-        DatabaseFiles {
-            path,
-            head,
-            log,
-            pages: PageSource::Files,
-            read_only: false,
-        }
+        DatabaseFiles { path, head, log, pages: PageSource::Files, read_only: false }
     }
 
     /// The log's files; each call returns further handles to them.
     pub(crate) fn log(&self) -> [Box<dyn LogFile>; 2] {
-        self.log
-            .each_ref()
-            .map(|file| Box::new(SharedLogFile(Arc::clone(file))) as Box<dyn LogFile>)
+        self.log.each_ref().map(|file| Box::new(SharedLogFile(Arc::clone(file))) as Box<dyn LogFile>)
     }
 
     /// The storage's page size, if the storage is open already.
@@ -127,20 +109,13 @@ impl DatabaseFiles {
     /// # Errors
     ///
     /// [`DatabaseError::File`], [`DatabaseError::Locked`].
-    pub(crate) fn storages(
-        self,
-        page_size: usize,
-        with_area: bool,
-    ) -> Result<Storages, DatabaseError> {
+    pub(crate) fn storages(self, page_size: usize, with_area: bool) -> Result<Storages, DatabaseError> {
         match self.pages {
             #[cfg(unix)]
             PageSource::Files if self.read_only => files::storages_to_read(&self.path, page_size),
             #[cfg(unix)]
             PageSource::Files => files::storages(&self.path, page_size, with_area),
-            PageSource::Opened {
-                pages,
-                double_write,
-            } => Ok((Some(pages), double_write)),
+            PageSource::Opened { pages, double_write } => Ok((Some(pages), double_write)),
         }
     }
 
@@ -150,18 +125,11 @@ impl DatabaseFiles {
         let path = self.path.clone();
         let area = match &self.pages {
             #[cfg(unix)]
-            PageSource::Files => files::DatabasePaths::new(&path)
-                .double_write
-                .display()
-                .to_string(),
-            PageSource::Opened { double_write, .. } => double_write
-                .as_ref()
-                .map_or_else(String::new, |area| area.describe()),
+            PageSource::Files => files::DatabasePaths::new(&path).double_write.display().to_string(),
+            PageSource::Opened { double_write, .. } => double_write.as_ref().map_or_else(String::new, |area| area.describe()),
         };
         move |error| match error {
-            ebbpool::PoolError::ForeignArea {
-                found, expected, ..
-            } => DatabaseError::NotADatabase {
+            ebbpool::PoolError::ForeignArea { found, expected, .. } => DatabaseError::NotADatabase {
                 path: path.clone(),
                 what: format!(
                     "the images of pages in {area} are those of database {found:#x}, and this one is \
@@ -173,10 +141,7 @@ impl DatabaseFiles {
     }
 
     pub(crate) fn not_a_database(&self, what: impl Into<String>) -> DatabaseError {
-        DatabaseError::NotADatabase {
-            path: self.path.clone(),
-            what: what.into(),
-        }
+        DatabaseError::NotADatabase { path: self.path.clone(), what: what.into() }
     }
 }
 
@@ -265,11 +230,7 @@ fn read_page(of: &dyn Storage, page: u64) -> io::Result<Vec<u8>> {
     let (mut room, range) = aligned(of.page_size());
     let mut reads = [Read::new(page, &mut room[range])];
     of.read(&mut reads);
-    let [
-        Read {
-            buffer, outcome, ..
-        },
-    ] = reads;
+    let [Read { buffer, outcome, .. }] = reads;
     outcome.map(|()| buffer.to_vec())
 }
 
@@ -304,11 +265,7 @@ fn is_whole(page: &[u8]) -> bool {
 
 /// Restores torn pages from an area that the pool will not write to, and clears the area: its images would
 /// be taken for the latest ones when the area is used again.
-pub(crate) fn retire(
-    area: Arc<dyn Storage>,
-    pages: &dyn Storage,
-    identity: u64,
-) -> Result<(), ebbpool::PoolError> {
+pub(crate) fn retire(area: Arc<dyn Storage>, pages: &dyn Storage, identity: u64) -> Result<(), ebbpool::PoolError> {
     let images = DoubleWriteArea::open(Box::new(area), 0, identity)?;
     images.retire(pages, PageFormat::Checked).map(drop)
 }

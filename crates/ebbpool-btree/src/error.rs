@@ -33,9 +33,7 @@ pub enum DatabaseError {
         what: String,
     },
     /// The database was written by a later version.
-    #[error(
-        "{path} is of format {found}, and this program knows formats up to {supported}; take a newer ebbpool"
-    )]
+    #[error("{path} is of format {found}, and this program knows formats up to {supported}; take a newer ebbpool")]
     Newer {
         /// The file.
         path: PathBuf,
@@ -94,9 +92,7 @@ pub enum DatabaseError {
         durable: Lsn,
     },
     /// The database was opened read-only.
-    #[error(
-        "the database is open read-only; open it without DatabaseOptions::read_only to change it"
-    )]
+    #[error("the database is open read-only; open it without DatabaseOptions::read_only to change it")]
     ReadOnly,
     /// A rollback failed, or the work after a commit, so pages may hold wrong content. Reopen the database:
     /// opening recovers it.
@@ -128,9 +124,7 @@ pub enum DatabaseError {
         waited: Duration,
     },
     /// The records to be loaded are not in ascending order.
-    #[error(
-        "record {record} does not come after the one before it; sort the records, with each key once"
-    )]
+    #[error("record {record} does not come after the one before it; sort the records, with each key once")]
     Unsorted {
         /// Its number, from 1.
         record: u64,
@@ -142,9 +136,6 @@ pub enum DatabaseError {
 
 impl DatabaseError {
     pub(crate) fn corrupt(page: u64, what: impl Into<String>) -> Self {
-        DatabaseError::Corrupt {
-            page,
-            what: what.into(),
-        }
+        DatabaseError::Corrupt { page, what: what.into() }
     }
 }

@@ -34,11 +34,7 @@ impl DatabasePaths {
             name.push(extension);
             PathBuf::from(name)
         };
-        DatabasePaths {
-            log: ["log0", "log1"].map(beside),
-            double_write: beside("torn"),
-            pages,
-        }
+        DatabasePaths { log: ["log0", "log1"].map(beside), double_write: beside("torn"), pages }
     }
 
     /// All files.
@@ -77,11 +73,7 @@ pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFil
             created(&second)?
         }
     };
-    Ok(DatabaseFiles::of_files(
-        path.into(),
-        head,
-        [Arc::new(log), Arc::new(other)],
-    ))
+    Ok(DatabaseFiles::of_files(path.into(), head, [Arc::new(log), Arc::new(other)]))
 }
 
 /// Finds a database at a path that is to be opened read-only. Files are opened for reading, and none is
@@ -111,32 +103,18 @@ pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> 
 }
 
 fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> DatabaseError + 'a {
-    move |source| DatabaseError::File {
-        path: path.into(),
-        what,
-        source,
-    }
+    move |source| DatabaseError::File { path: path.into(), what, source }
 }
 
 fn not_a_database(path: &Path, what: String) -> DatabaseError {
-    DatabaseError::NotADatabase {
-        path: path.into(),
-        what,
-    }
+    DatabaseError::NotADatabase { path: path.into(), what }
 }
 
 fn missing(log: &Path) -> String {
-    format!(
-        "its log {} is missing; a database needs all of its files, so restore it",
-        log.display()
-    )
+    format!("its log {} is missing; a database needs all of its files, so restore it", log.display())
 }
 
-fn check_may_be_created(
-    path: &Path,
-    log: &Path,
-    options: &DatabaseOptions,
-) -> Result<(), DatabaseError> {
+fn check_may_be_created(path: &Path, log: &Path, options: &DatabaseOptions) -> Result<(), DatabaseError> {
     match head(path)?.kind {
         HeadKind::Empty if options.create => Ok(()),
         HeadKind::Empty => Err(failed(path, "open it")(io::ErrorKind::NotFound.into())),
@@ -164,10 +142,7 @@ fn head(path: &Path) -> Result<DatabaseHead, DatabaseError> {
     let head = DatabaseHead::from_bytes(&bytes, found.len());
     Ok(match head.kind {
         // Another program gave the file its length: a database must not overwrite it.
-        HeadKind::Empty if head.length > 0 => DatabaseHead {
-            kind: HeadKind::Foreign,
-            ..head
-        },
+        HeadKind::Empty if head.length > 0 => DatabaseHead { kind: HeadKind::Foreign, ..head },
         _ => head,
     })
 }
@@ -196,11 +171,7 @@ fn sync_directory(of: &Path) -> io::Result<()> {
     }
 }
 
-fn locked(
-    outcome: Result<(), TryLockError>,
-    path: &Path,
-    name: &Path,
-) -> Result<(), DatabaseError> {
+fn locked(outcome: Result<(), TryLockError>, path: &Path, name: &Path) -> Result<(), DatabaseError> {
     outcome.map_err(|error| match error {
         TryLockError::WouldBlock => DatabaseError::Locked { path: path.into() },
         TryLockError::Error(error) => failed(name, "lock it")(error),
@@ -224,11 +195,7 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
 
 /// Opens the pages and the double-write area, and creates them if they do not exist; creates the area only
 /// for `with_area`.
-pub(crate) fn storages(
-    path: &Path,
-    page_size: usize,
-    with_area: bool,
-) -> Result<Storages, DatabaseError> {
+pub(crate) fn storages(path: &Path, page_size: usize, with_area: bool) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).create(true);
     let pages = storage(path, &options)?;
     let area = DatabasePaths::new(path).double_write;
@@ -240,10 +207,7 @@ pub(crate) fn storages(
 pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).read_only(true);
     let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
-    Ok((
-        open(path).transpose()?,
-        open(&DatabasePaths::new(path).double_write).transpose()?,
-    ))
+    Ok((open(path).transpose()?, open(&DatabasePaths::new(path).double_write).transpose()?))
 }
 
 /// True if the database of this path has a double-write area.
@@ -259,9 +223,7 @@ fn storage(path: &Path, options: &FileOptions) -> Result<Arc<dyn Storage>, Datab
     match patiently(|| FileStorage::open(path, options)) {
         Ok(storage) => Ok(Arc::new(storage)),
         Err(OpenError::InUse(path)) => Err(DatabaseError::Locked { path }),
-        Err(OpenError::Io { path, what, source }) => {
-            Err(DatabaseError::File { path, what, source })
-        }
+        Err(OpenError::Io { path, what, source }) => Err(DatabaseError::File { path, what, source }),
         Err(error) => Err(DatabaseError::Options(error.to_string())),
     }
 }

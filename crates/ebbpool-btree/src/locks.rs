@@ -13,9 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::DatabaseError;
 use crate::log::TxnId;
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock,
-};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock};
 
 const SHARDS: usize = 64;
 
@@ -92,12 +90,7 @@ impl Locks {
     /// # Errors
     ///
     /// [`DatabaseError::Conflict`].
-    pub(crate) fn lock(
-        &self,
-        txn: TxnId,
-        key: &[u8],
-        held: &mut HeldLocks,
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> Result<(), DatabaseError> {
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
         let mut owners = self.wait_until_free(txn, hash)?;
@@ -118,14 +111,7 @@ impl Locks {
     }
 
     /// Takes a lock that no other transaction has.
-    fn take(
-        &self,
-        shard: &LockShard,
-        owners: &mut HashTable<KeyLock>,
-        hash: u64,
-        txn: TxnId,
-        held: &mut HeldLocks,
-    ) {
+    fn take(&self, shard: &LockShard, owners: &mut HashTable<KeyLock>, hash: u64, txn: TxnId, held: &mut HeldLocks) {
         if owner(owners, hash).is_some() {
             return;
         }
@@ -149,8 +135,7 @@ impl Locks {
         }
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
-        shard.count.load(Ordering::Relaxed) > 0
-            && owner(&shard.owners.lock(), hash).is_some_and(|owner| owner != txn)
+        shard.count.load(Ordering::Relaxed) > 0 && owner(&shard.owners.lock(), hash).is_some_and(|owner| owner != txn)
     }
 
     /// Waits until no other transaction has locked the key.
@@ -162,11 +147,7 @@ impl Locks {
         self.wait_until_free(txn, xxh3_64(key)).map(drop)
     }
 
-    fn wait_until_free(
-        &self,
-        txn: TxnId,
-        hash: u64,
-    ) -> Result<MutexGuard<'_, HashTable<KeyLock>>, DatabaseError> {
+    fn wait_until_free(&self, txn: TxnId, hash: u64) -> Result<MutexGuard<'_, HashTable<KeyLock>>, DatabaseError> {
         let shard = self.shard(hash);
         let mut owners = shard.owners.lock();
         let mut waiting = None;
@@ -212,12 +193,7 @@ impl Locks {
     }
 
     /// A key between the bounds that another transaction has removed and may restore.
-    pub(crate) fn removed_between(
-        &self,
-        txn: TxnId,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> Option<Vec<u8>> {
+    pub(crate) fn removed_between(&self, txn: TxnId, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Vec<u8>> {
         if self.removed_count.load(Ordering::Acquire) == 0 || is_empty(from, to) {
             return None;
         }
@@ -254,8 +230,7 @@ impl Locks {
             for key in &held.removed {
                 removed.remove(key);
             }
-            self.removed_count
-                .fetch_sub(held.removed.len(), Ordering::Release);
+            self.removed_count.fetch_sub(held.removed.len(), Ordering::Release);
         }
         for &hash in &held.hashes {
             let shard = self.shard(hash);
@@ -282,21 +257,13 @@ pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
     match (from, to) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
         (Bound::Included(from), Bound::Included(to)) => from > to,
-        (
-            Bound::Included(from) | Bound::Excluded(from),
-            Bound::Included(to) | Bound::Excluded(to),
-        ) => from >= to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to,
     }
 }
 
 impl<'l> LockWait<'l> {
     fn new(locks: &'l Locks, txn: TxnId) -> Self {
-        LockWait {
-            locks,
-            txn,
-            since: Instant::now(),
-            registered: false,
-        }
+        LockWait { locks, txn, since: Instant::now(), registered: false }
     }
 
     /// Waits until a lock of the shard is released, which need not be the requested one.
@@ -306,12 +273,7 @@ impl<'l> LockWait<'l> {
         shard: &LockShard,
         owners: &mut MutexGuard<'_, HashTable<KeyLock>>,
     ) -> Result<(), DatabaseError> {
-        let conflict = |deadlock| {
-            Err(DatabaseError::Conflict {
-                deadlock,
-                waited: self.since.elapsed(),
-            })
-        };
+        let conflict = |deadlock| Err(DatabaseError::Conflict { deadlock, waited: self.since.elapsed() });
         if self.locks.stuck.load(Ordering::Acquire) {
             return conflict(false);
         }
@@ -389,15 +351,8 @@ mod tests {
         assert!(!locks.is_locked(1, b"a") && locks.is_locked(2, b"a") && locks.is_locked(0, b"a"));
         assert!(!locks.is_locked(2, b"b") && !locks.try_lock(2, b"a", &mut two));
         let refused = locks.lock(2, b"a", &mut two);
-        let in_vain = |outcome: Result<(), DatabaseError>| {
-            matches!(
-                outcome,
-                Err(DatabaseError::Conflict {
-                    deadlock: false,
-                    ..
-                })
-            )
-        };
+        let in_vain =
+            |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Conflict { deadlock: false, .. }));
         assert!(in_vain(refused) && in_vain(locks.wait_for(0, b"a")));
         locks.release(one, false);
         assert!(locks.try_lock(2, b"a", &mut two) && locks.is_locked(1, b"a"));

@@ -156,11 +156,7 @@ impl LogLayout {
 
     /// The header of the current file.
     fn header(&self, identity: LogIdentity) -> LogHeader {
-        LogHeader {
-            identity,
-            turn: self.turn,
-            start: self.current_start(),
-        }
+        LogHeader { identity, turn: self.turn, start: self.current_start() }
     }
 
     /// The file that has a position, and the offset of the position in it.
@@ -211,23 +207,11 @@ impl Drop for UnfinishedWrite<'_> {
 impl Wal {
     /// Creates a log in two files, and syncs it. `turn_bytes` is the length at which the log continues in
     /// the other file. The files are empty, or hold a log that [`open`](Self::open) found unfinished.
-    pub(crate) fn create(
-        files: [Box<dyn LogFile>; 2],
-        identity: LogIdentity,
-        turn_bytes: u64,
-    ) -> Result<Self, DatabaseError> {
-        make(&files, identity).map_err(|source| DatabaseError::Log {
-            what: "created",
-            source,
-        })?;
-        let layout = LogLayout {
-            current: 0,
-            turn: 1,
-            starts: [FIRST; 2],
-        };
+    pub(crate) fn create(files: [Box<dyn LogFile>; 2], identity: LogIdentity, turn_bytes: u64) -> Result<Self, DatabaseError> {
+        make(&files, identity).map_err(|source| DatabaseError::Log { what: "created", source })?;
+        let layout = LogLayout { current: 0, turn: 1, starts: [FIRST; 2] };
         let wal = Wal::new(files, identity, turn_bytes, layout, FIRST);
-        wal.bytes_written
-            .store(2 * header::LENGTH, Ordering::Relaxed);
+        wal.bytes_written.store(2 * header::LENGTH, Ordering::Relaxed);
         wal.syncs.store(2, Ordering::Relaxed);
         wal.header_is_durable.store(true, Ordering::Relaxed);
         Ok(wal)
@@ -252,11 +236,8 @@ impl Wal {
         };
         let headers = log.headers;
         let identity = headers[0].identity;
-        let layout = LogLayout {
-            current: log.current,
-            turn: headers[log.current].turn,
-            starts: headers.map(|header| header.start),
-        };
+        let layout =
+            LogLayout { current: log.current, turn: headers[log.current].turn, starts: headers.map(|header| header.start) };
         let mut wal = Wal::new(files, identity, turn_bytes, layout, log.end);
         wal.durable.store(log.durable, Ordering::Release);
         wal.witnesses = Mutex::new(log.witnesses);
@@ -265,13 +246,7 @@ impl Wal {
         Ok(Some((wal, identity)))
     }
 
-    fn new(
-        files: [Box<dyn LogFile>; 2],
-        identity: LogIdentity,
-        turn_bytes: u64,
-        layout: LogLayout,
-        end: Position,
-    ) -> Self {
+    fn new(files: [Box<dyn LogFile>; 2], identity: LogIdentity, turn_bytes: u64, layout: LogLayout, end: Position) -> Self {
         Wal {
             files,
             identity,
@@ -315,10 +290,7 @@ impl Wal {
         let (position, lsn, unwritten) = {
             let mut tail = self.tail.lock();
             let appended = tail.append(record, self.identity.number);
-            let (position, lsn) = appended.map_err(|source| DatabaseError::Log {
-                what: "appended to",
-                source,
-            })?;
+            let (position, lsn) = appended.map_err(|source| DatabaseError::Log { what: "appended to", source })?;
             self.end.store(lsn, Ordering::Release);
             (position, lsn, tail.len())
         };
@@ -395,11 +367,7 @@ impl Wal {
     /// # Errors
     ///
     /// [`DatabaseError::LogDamaged`] if there is none, else [`DatabaseError::Log`].
-    pub(crate) fn read<'b>(
-        &self,
-        position: Position,
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<Record<'b>, DatabaseError> {
+    pub(crate) fn read<'b>(&self, position: Position, buffer: &'b mut Vec<u8>) -> Result<Record<'b>, DatabaseError> {
         let unwritten = self.tail.lock().copy(position, buffer);
         if !unwritten {
             self.fetch(position, buffer).map_err(unreadable)?;
@@ -408,10 +376,7 @@ impl Wal {
             Some(length) if length == buffer.len() => frame::body(buffer, self.identity.number),
             _ => None,
         };
-        let body = body.ok_or(DatabaseError::LogDamaged {
-            position,
-            durable: self.durable_lsn(),
-        })?;
+        let body = body.ok_or(DatabaseError::LogDamaged { position, durable: self.durable_lsn() })?;
         frame::decode(body, position).map_err(unreadable)
     }
 
@@ -427,8 +392,7 @@ impl Wal {
             let room = file.len()?.saturating_sub(offset);
             if length as u64 <= room {
                 buffer.resize(length, 0);
-                length_read +=
-                    file.read_at(offset + length_read as u64, &mut buffer[length_read..])?;
+                length_read += file.read_at(offset + length_read as u64, &mut buffer[length_read..])?;
             }
         }
         buffer.truncate(length.min(length_read));
@@ -452,11 +416,7 @@ impl Wal {
         };
         let older = (layout.other(), layout.current_start());
         for (file, end) in [older, (layout.current, end)] {
-            let records = RecordReader::new(
-                &*self.files[file],
-                self.identity.number,
-                layout.starts[file],
-            );
+            let records = RecordReader::new(&*self.files[file], self.identity.number, layout.starts[file]);
             let mut records = records.map_err(unreadable)?.up_to(end);
             while let Some((position, lsn, record)) = records.next().map_err(unreadable)? {
                 each(position, lsn, &record)?;
@@ -560,8 +520,7 @@ impl Wal {
         let witness = &mut self.witnesses.lock()[file];
         let raised = witness.raise(&*self.files[file], durable, self.identity.number);
         let bytes = raised.map_err(|error| self.fail("written", error))?;
-        self.bytes_written
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -603,8 +562,7 @@ impl Wal {
         let bytes = header.encode();
         let outcome = file.write_at(header.offset(), &bytes);
         outcome.map_err(|error| self.fail("written", error))?;
-        self.bytes_written
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let Err(error) = self.sync_file(file) {
             // As in `renew`.
             let _ = file.write_at(header.offset(), &bytes);
@@ -624,24 +582,15 @@ impl Wal {
     fn check(&self) -> Result<(), DatabaseError> {
         match self.failure.get() {
             None => Ok(()),
-            Some(LogFailure {
-                what,
-                kind,
-                message,
-            }) => Err(DatabaseError::Log {
-                what,
-                source: io::Error::new(*kind, format!("that failed before: {message}")),
-            }),
+            Some(LogFailure { what, kind, message }) => {
+                Err(DatabaseError::Log { what, source: io::Error::new(*kind, format!("that failed before: {message}")) })
+            }
         }
     }
 
     /// Stops all logging because of an error, and returns the error.
     fn fail(&self, what: &'static str, source: io::Error) -> DatabaseError {
-        self.failure.get_or_init(|| LogFailure {
-            what,
-            kind: source.kind(),
-            message: source.to_string(),
-        });
+        self.failure.get_or_init(|| LogFailure { what, kind: source.kind(), message: source.to_string() });
         DatabaseError::Log { what, source }
     }
 }
@@ -654,11 +603,7 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: LogIdentity) -> io::Result<()> 
         }
     }
     for (file, turn) in [(&files[0], 1), (&files[1], 0)] {
-        let header = LogHeader {
-            identity,
-            turn,
-            start: FIRST,
-        };
+        let header = LogHeader { identity, turn, start: FIRST };
         file.write_at(0, &header.block())?;
         file.sync()?;
     }
@@ -681,10 +626,7 @@ fn rewrite(file: &dyn LogFile, mut from: u64, to: u64) -> io::Result<()> {
 }
 
 fn unreadable(source: io::Error) -> DatabaseError {
-    DatabaseError::Log {
-        what: "read",
-        source,
-    }
+    DatabaseError::Log { what: "read", source }
 }
 
 impl Log for Wal {

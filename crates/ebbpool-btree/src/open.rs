@@ -19,26 +19,18 @@ use crate::page::meta::FORMAT;
 use crate::recovery::{self, Analysis};
 use crate::tree::Tree;
 
-pub(crate) fn open(
-    mut options: DatabaseOptions,
-    files: DatabaseFiles,
-) -> Result<Database, DatabaseError> {
+pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result<Database, DatabaseError> {
     let opened = OpenedLog::find_or_create(&options, &files)?;
     let page_size = opened.identity.page_size as usize;
     let wal = Arc::new(opened.wal);
     let identity = opened.identity.number;
-    let pool = options
-        .take_pool()?
-        .format(PageFormat::Checked)
-        .identity(identity);
+    let pool = options.take_pool()?.format(PageFormat::Checked).identity(identity);
     let foreign = files.foreign_area();
     let head = files.head.kind;
     let storages = files.storages(page_size, options.double_write)?;
     if let Some(unlike_ours) = opened.head {
         let may_be_torn = match &storages {
-            (Some(pages), Some(area)) => {
-                database_files::first_page_may_be_torn((&**pages, area), head, identity)
-            }
+            (Some(pages), Some(area)) => database_files::first_page_may_be_torn((&**pages, area), head, identity),
             _ => Ok(false),
         };
         if !may_be_torn.map_err(&foreign)? {
@@ -55,18 +47,11 @@ pub(crate) fn open(
             let log: Arc<dyn Log> = wal.clone();
             let pool = pool.log(log);
             let area = options.double_write;
-            (
-                open_for_changes(storages, pool, area, identity, &foreign)?,
-                None,
-            )
+            (open_for_changes(storages, pool, area, identity, &foreign)?, None)
         }
     };
     let allocation = Allocation::new(pool.payload_size());
-    let tree = Tree {
-        pool,
-        wal: Arc::clone(&wal),
-        allocation,
-    };
+    let tree = Tree { pool, wal: Arc::clone(&wal), allocation };
     let first_txn = opened.analysis.highest_txn.saturating_add(1);
     let latest = opened.analysis.checkpoint;
     let (every, background) = (options.checkpoint_every, options.background);
@@ -78,10 +63,7 @@ pub(crate) fn open(
         let lost = ReadOnlyState::new(&wal, log_end, pages, skipped);
         let checkpoints = checkpoints(false);
         let inner = DatabaseInner::new(tree, locks, options.durability, checkpoints, first_txn);
-        return Ok(Database::new(
-            Arc::new(inner.with_read_only_state(lost)),
-            None,
-        ));
+        return Ok(Database::new(Arc::new(inner.with_read_only_state(lost)), None));
     }
     let done = opened.analysis.recover(&tree)?;
     let checkpoints = checkpoints(background);
@@ -101,8 +83,7 @@ fn open_for_changes(
     identity: u64,
     foreign: &dyn Fn(ebbpool::PoolError) -> DatabaseError,
 ) -> Result<Pool, DatabaseError> {
-    let pages =
-        pages.ok_or_else(|| DatabaseError::Options("there is no storage of pages".into()))?;
+    let pages = pages.ok_or_else(|| DatabaseError::Options("there is no storage of pages".into()))?;
     let pool = match area {
         Some(area) if double_write => pool.double_write(area),
         Some(area) => {
@@ -124,10 +105,8 @@ fn open_to_read(
 ) -> Result<Arc<OverlayPages>, DatabaseError> {
     let overlaid = |base| {
         let overlay = OverlayPages::new(base, page_size, wal.end_lsn());
-        let overlay = overlay.map_err(|source| ebbpool::PoolError::Storage {
-            what: "the storage cannot say how long it is",
-            source,
-        });
+        let overlay =
+            overlay.map_err(|source| ebbpool::PoolError::Storage { what: "the storage cannot say how long it is", source });
         overlay.map(Arc::new)
     };
     let pages = overlaid(pages)?;
@@ -148,42 +127,29 @@ struct OpenedLog {
 
 impl OpenedLog {
     /// Opens a log, or creates one if there is nothing. If it fails, nothing has been overwritten.
-    fn find_or_create(
-        options: &DatabaseOptions,
-        files: &DatabaseFiles,
-    ) -> Result<Self, DatabaseError> {
+    fn find_or_create(options: &DatabaseOptions, files: &DatabaseFiles) -> Result<Self, DatabaseError> {
         if let Some(found) = files.head.newer() {
-            return Err(DatabaseError::Newer {
-                path: files.path.clone(),
-                found,
-                supported: FORMAT,
-            });
+            return Err(DatabaseError::Newer { path: files.path.clone(), found, supported: FORMAT });
         }
         match Self::find(options, files) {
             Ok(Some(opened)) => Ok(opened),
-            Ok(None) if options.read_only => Err(files.not_a_database(
-                "its log is empty, so its creation was interrupted or its log was lost",
-            )),
+            Ok(None) if options.read_only => {
+                Err(files.not_a_database("its log is empty, so its creation was interrupted or its log was lost"))
+            }
             Ok(None) => Self::create(options, files),
             // Both the pages and the log are wrong; the pages explain why the log is.
-            Err(error) if files.head.kind == HeadKind::Foreign && is_damage(&error) => {
-                Err(files.not_a_database(FOREIGN))
-            }
+            Err(error) if files.head.kind == HeadKind::Foreign && is_damage(&error) => Err(files.not_a_database(FOREIGN)),
             Err(error) => Err(error),
         }
     }
 
     /// Returns nothing if there is no log, or only an unfinished one.
-    fn find(
-        options: &DatabaseOptions,
-        files: &DatabaseFiles,
-    ) -> Result<Option<Self>, DatabaseError> {
+    fn find(options: &DatabaseOptions, files: &DatabaseFiles) -> Result<Option<Self>, DatabaseError> {
         let damaged = match options.read_only {
             true => DamagePolicy::Salvage,
             false => DamagePolicy::Refuse,
         };
-        let Some((wal, identity)) = Wal::open(files.log(), options.checkpoint_every, damaged)?
-        else {
+        let Some((wal, identity)) = Wal::open(files.log(), options.checkpoint_every, damaged)? else {
             return Ok(None);
         };
         let page_size = identity.page_size as usize;
@@ -192,12 +158,7 @@ impl OpenedLog {
             return Err(files.not_a_database(why));
         }
         let analysis = Analysis::from_log(&wal, page_size)?;
-        let mut opened = OpenedLog {
-            wal,
-            identity,
-            analysis,
-            head: None,
-        };
+        let mut opened = OpenedLog { wal, identity, analysis, head: None };
         if opened.analysis.records == 0 && files.head.kind == HeadKind::Empty {
             return Ok(None);
         }
@@ -215,9 +176,7 @@ impl OpenedLog {
         if let HeadKind::Ours(meta) = files.head.kind
             && (meta.identity, meta.page_size) != (self.identity.number, self.identity.page_size)
         {
-            return Err(
-                files.not_a_database("the log beside it is another database's; restore its own")
-            );
+            return Err(files.not_a_database("the log beside it is another database's; restore its own"));
         }
         if self.analysis.formats_page(META) {
             return Ok(None);
@@ -230,17 +189,11 @@ impl OpenedLog {
                  the file that belongs to it",
                 files.head.length
             ))),
-            HeadKind::Foreign => Ok(Some(
-                files.not_a_database(format!("{FOREIGN}. There is a database's log beside it")),
-            )),
+            HeadKind::Foreign => Ok(Some(files.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))),
         }
     }
 
-    fn check_page_size(
-        &self,
-        options: &DatabaseOptions,
-        files: &DatabaseFiles,
-    ) -> Result<(), DatabaseError> {
+    fn check_page_size(&self, options: &DatabaseOptions, files: &DatabaseFiles) -> Result<(), DatabaseError> {
         let page_size = self.identity.page_size as usize;
         let mut others = [options.page_size, files.page_size()].into_iter().flatten();
         match others.find(|&other| other != page_size) {
@@ -298,24 +251,13 @@ impl OpenedLog {
         // The files may hold a log whose creation was interrupted.
         for file in files.log() {
             let emptied = file.set_len(0).and_then(|()| file.sync());
-            emptied.map_err(|source| DatabaseError::Log {
-                what: "created",
-                source,
-            })?;
+            emptied.map_err(|source| DatabaseError::Log { what: "created", source })?;
         }
-        let identity = LogIdentity {
-            page_size: page_size as u32,
-            number: fastrand::u64(1..),
-        };
+        let identity = LogIdentity { page_size: page_size as u32, number: fastrand::u64(1..) };
         let wal = Wal::create(files.log(), identity, options.checkpoint_every)?;
         recovery::begin(&wal, identity.page_size, identity.number)?;
         let analysis = Analysis::from_log(&wal, page_size)?;
-        Ok(OpenedLog {
-            wal,
-            identity,
-            analysis,
-            head: None,
-        })
+        Ok(OpenedLog { wal, identity, analysis, head: None })
     }
 }
 

@@ -111,11 +111,7 @@ impl DatabaseOptions {
     ///
     /// If there is no such policy, or it needs future requests.
     pub fn policy(mut self, spec: &str) -> Result<Self, DatabaseError> {
-        drop(
-            PoolOptions::new(self.frames)
-                .policy(spec)
-                .map_err(from_pool_error)?,
-        );
+        drop(PoolOptions::new(self.frames).policy(spec).map_err(from_pool_error)?);
         self.policy = Some(spec.into());
         Ok(self)
     }
@@ -214,10 +210,7 @@ impl DatabaseOptions {
     fn check(&self) -> Result<(), DatabaseError> {
         let refused = |why| Err(DatabaseError::Options(why));
         if self.frames < LEAST_FRAMES {
-            return refused(format!(
-                "a database needs {LEAST_FRAMES} frames at least, not {}; give it more",
-                self.frames
-            ));
+            return refused(format!("a database needs {LEAST_FRAMES} frames at least, not {}; give it more", self.frames));
         }
         if let Some(bytes) = self.page_size
             && !is_page_size(bytes)
@@ -250,9 +243,7 @@ impl DatabaseOptions {
             pool = pool.policy(spec).map_err(from_pool_error)?;
         }
         let adjustments = std::mem::take(&mut self.adjustments);
-        Ok(adjustments
-            .into_iter()
-            .fold(pool, |pool, adjust| adjust(pool)))
+        Ok(adjustments.into_iter().fold(pool, |pool, adjust| adjust(pool)))
     }
 }
 
@@ -288,10 +279,7 @@ impl fmt::Debug for DatabaseParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatabaseParts")
             .field("pages", &self.pages.describe())
-            .field(
-                "double_write",
-                &self.double_write.as_ref().map(|area| area.describe()),
-            )
+            .field("double_write", &self.double_write.as_ref().map(|area| area.describe()))
             .finish_non_exhaustive()
     }
 }

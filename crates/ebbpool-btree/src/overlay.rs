@@ -35,11 +35,7 @@ impl OverlayFile {
     /// If the file's length cannot be read.
     pub(crate) fn new(base: Option<Arc<dyn LogFile>>) -> io::Result<Self> {
         let length = base.as_ref().map_or(Ok(0), |base| base.len())?;
-        let written = Mutex::new(WrittenBlocks {
-            length,
-            base_length: length,
-            blocks: BTreeMap::new(),
-        });
+        let written = Mutex::new(WrittenBlocks { length, base_length: length, blocks: BTreeMap::new() });
         Ok(OverlayFile { base, written })
     }
 
@@ -52,9 +48,7 @@ impl OverlayFile {
         }
         into.fill(0);
         let available = written.base_length.saturating_sub(offset);
-        let available = into
-            .len()
-            .min(usize::try_from(available).unwrap_or(usize::MAX));
+        let available = into.len().min(usize::try_from(available).unwrap_or(usize::MAX));
         match &self.base {
             Some(base) if available > 0 => base.read_at(offset, &mut into[..available]).map(drop),
             _ => Ok(()),
@@ -81,9 +75,7 @@ impl LogFile for OverlayFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let written = self.written.lock();
         let available = written.length.saturating_sub(offset);
-        let available = into
-            .len()
-            .min(usize::try_from(available).unwrap_or(usize::MAX));
+        let available = into.len().min(usize::try_from(available).unwrap_or(usize::MAX));
         let mut rest = &mut into[..available];
         for (from, length) in parts(offset, available) {
             let (part, after) = rest.split_at_mut(length);
@@ -112,9 +104,7 @@ impl LogFile for OverlayFile {
             }
             rest = after;
         }
-        written.length = written
-            .length
-            .max(offset.saturating_add(bytes.len() as u64));
+        written.length = written.length.max(offset.saturating_add(bytes.len() as u64));
         Ok(())
     }
 
@@ -154,19 +144,12 @@ impl OverlayPages {
     /// # Errors
     ///
     /// If the storage cannot say how many pages it has.
-    pub(crate) fn new(
-        base: Option<Arc<dyn Storage>>,
-        page_size: usize,
-        log_end: Lsn,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(base: Option<Arc<dyn Storage>>, page_size: usize, log_end: Lsn) -> io::Result<Self> {
         let count = base.as_ref().map_or(Ok(0), |base| base.pages())?;
         Ok(OverlayPages {
             base,
             page_size,
-            written: RwLock::new(WrittenPages {
-                count,
-                pages: HashMap::new(),
-            }),
+            written: RwLock::new(WrittenPages { count, pages: HashMap::new() }),
             log_end,
             ahead: Mutex::default(),
         })

@@ -72,9 +72,6 @@ impl PageKind {
             Some(kind) => kind.name().to_owned(),
             None => "of an unknown kind".to_owned(),
         };
-        DatabaseError::corrupt(
-            page,
-            format!("it is {found}, and should be {}", self.name()),
-        )
+        DatabaseError::corrupt(page, format!("it is {found}, and should be {}", self.name()))
     }
 }

@@ -59,11 +59,7 @@ struct RecordBatch {
 }
 
 impl<'d> RecordRange<'d> {
-    pub(crate) fn new<K: AsRef<[u8]>>(
-        inner: &'d DatabaseInner,
-        txn: TxnId,
-        bounds: impl RangeBounds<K>,
-    ) -> Self {
+    pub(crate) fn new<K: AsRef<[u8]>>(inner: &'d DatabaseInner, txn: TxnId, bounds: impl RangeBounds<K>) -> Self {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (from, to) = (owned(bounds.start_bound()), owned(bounds.end_bound()));
         RecordRange {
@@ -142,12 +138,7 @@ impl<'d> RecordRange<'d> {
     }
 
     /// Stops at a long value if it `may_wait` to be read later.
-    fn read(
-        &self,
-        end: RangeEnd,
-        size: usize,
-        may_wait: bool,
-    ) -> Result<RecordBatch, DatabaseError> {
+    fn read(&self, end: RangeEnd, size: usize, may_wait: bool) -> Result<RecordBatch, DatabaseError> {
         let (inner, txn) = (self.inner, self.txn);
         let (near, far) = match end {
             RangeEnd::Front => (slice(&self.from), slice(&self.to)),

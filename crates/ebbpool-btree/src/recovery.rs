@@ -74,11 +74,7 @@ impl Analysis {
             analysis.note_transaction(position, record);
             if let &Record::Checkpoint { redo_from } = record {
                 analysis.redo_from = analysis.redo_from.max(redo_from);
-                analysis.checkpoint = Some(CompletedCheckpoint {
-                    covered: redo_from,
-                    position,
-                    end: lsn,
-                });
+                analysis.checkpoint = Some(CompletedCheckpoint { covered: redo_from, position, end: lsn });
             }
             for (page, change) in record.changes() {
                 match change {
@@ -117,14 +113,11 @@ impl Analysis {
             }
             Record::Commit { txn, frees, .. } => {
                 let pages = frees.clone();
-                let frees = (!frees.is_empty())
-                    .then_some(UnfinishedTransaction::Freeing { pages, done: 0 });
+                let frees = (!frees.is_empty()).then_some(UnfinishedTransaction::Freeing { pages, done: 0 });
                 (*txn, frees)
             }
             Record::Freed { txn, done, .. } => {
-                if let Some(UnfinishedTransaction::Freeing { done: so_far, .. }) =
-                    self.open.get_mut(txn)
-                {
+                if let Some(UnfinishedTransaction::Freeing { done: so_far, .. }) = self.open.get_mut(txn) {
                     *so_far = *done as usize;
                 }
                 return;
@@ -160,16 +153,8 @@ impl Analysis {
     pub(crate) fn recover(self, tree: &Tree) -> Result<RecoveryCounts, DatabaseError> {
         let _span = tracing::info_span!("recovery").entered();
         self.check_age(tree)?;
-        let mut done = RecoveryCounts {
-            redone: self.redo(tree)?,
-            ..RecoveryCounts::default()
-        };
-        let is_loser = |txn| {
-            matches!(
-                self.open.get(txn),
-                Some(UnfinishedTransaction::Loser { .. })
-            )
-        };
+        let mut done = RecoveryCounts { redone: self.redo(tree)?, ..RecoveryCounts::default() };
+        let is_loser = |txn| matches!(self.open.get(txn), Some(UnfinishedTransaction::Loser { .. }));
         let may_be_missing = |page| self.unlogged.get(&page).is_some_and(is_loser);
         tree.allocation.begin(&tree.pool, &may_be_missing)?;
         for (txn, state) in self.open {
@@ -179,10 +164,7 @@ impl Analysis {
                     done.undone += rollback::roll_back(tree, txn, from, None)?;
                     tree.wal.append(&Record::End { txn })?;
                 }
-                UnfinishedTransaction::Freeing {
-                    pages,
-                    done: so_far,
-                } => {
+                UnfinishedTransaction::Freeing { pages, done: so_far } => {
                     done.freeing += 1;
                     rollback::free(tree, txn, &pages, so_far)?;
                 }
@@ -212,10 +194,7 @@ impl Analysis {
         let complete = self.redo_from >= tree.wal.begin() || tree.wal.begin() == FIRST;
         match complete {
             // The log lacks earlier changes, without which later ones cannot be applied to a page.
-            false => skip(DatabaseError::LogDamaged {
-                position: self.redo_from,
-                durable: tree.wal.begin(),
-            }),
+            false => skip(DatabaseError::LogDamaged { position: self.redo_from, durable: tree.wal.begin() }),
             true => {
                 if let Err(error) = self.redo_each(tree, &mut |error| {
                     skip(error);
@@ -291,12 +270,7 @@ impl Analysis {
 
 /// Applies the changes of one record to one page, unless the page has them. Returns whether it applied
 /// them.
-fn redo(
-    tree: &Tree,
-    page: u64,
-    lsn: Lsn,
-    changes: &[&(u64, Change<'_>)],
-) -> Result<bool, DatabaseError> {
+fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Result<bool, DatabaseError> {
     let formatted = matches!(changes.first(), Some((_, Change::Format(_))));
     let mut guard = match formatted {
         // The page may hold anything in storage.
@@ -318,13 +292,9 @@ fn redo(
 /// Converts the error of a page that is ahead of the log into an error about the log.
 fn as_cut_log(error: ebbpool::PoolError) -> DatabaseError {
     match error {
-        ebbpool::PoolError::Damaged {
-            damage: Damage::Ahead { found, end },
-            ..
-        } => DatabaseError::LogCut {
-            end,
-            durable: found,
-        },
+        ebbpool::PoolError::Damaged { damage: Damage::Ahead { found, end }, .. } => {
+            DatabaseError::LogCut { end, durable: found }
+        }
         error => error.into(),
     }
 }
@@ -344,15 +314,8 @@ impl RecoveryCounts {
 /// Errors of the pool and the log.
 pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), DatabaseError> {
     let mut page = tree.pool.of_class(class::META).fix_write(META)?;
-    let MetaPage {
-        page_size,
-        identity,
-        ..
-    } = MetaPage::read(&page)?;
-    let change = Change::Format(Content::Meta {
-        page_size,
-        identity,
-    });
+    let MetaPage { page_size, identity, .. } = MetaPage::read(&page)?;
+    let change = Change::Format(Content::Meta { page_size, identity });
     let changes = vec![(META, change.clone())];
     let appended = tree.wal.append(&Record::Structure { changes })?;
     change.apply(META, &mut page)?;
@@ -367,19 +330,9 @@ pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), DatabaseError> {
 /// [`DatabaseError::Log`].
 pub(crate) fn begin(wal: &Wal, page_size: u32, identity: u64) -> Result<(), DatabaseError> {
     let maps = AllocationMaps::new((page_size as usize).saturating_sub(HEADER_BYTES));
-    let root = Content::Node {
-        level: 0,
-        next: 0,
-        cells: &[],
-    };
+    let root = Content::Node { level: 0, next: 0, cells: &[] };
     let changes = vec![
-        (
-            META,
-            Change::Format(Content::Meta {
-                page_size,
-                identity,
-            }),
-        ),
+        (META, Change::Format(Content::Meta { page_size, identity })),
         (maps.of(META), Change::Format(Content::Map)),
         (ROOT, Change::Format(root)),
     ];

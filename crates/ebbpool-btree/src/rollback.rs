@@ -19,17 +19,8 @@ struct CompensationLogger {
 }
 
 impl ChangeLogger for CompensationLogger {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        _undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
-        let record = Record::Compensation {
-            txn: self.txn,
-            undo_next: self.undo_next,
-            changes,
-        };
+    fn log(&mut self, wal: &Wal, _undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
+        let record = Record::Compensation { txn: self.txn, undo_next: self.undo_next, changes };
         Ok(wal.append(&record)?.lsn)
     }
 }
@@ -52,23 +43,13 @@ pub(crate) fn roll_back(
     while let Some(position) = next.filter(|_| next != until) {
         tree.pool.throttle();
         next = match tree.wal.read(position, &mut buffer)? {
-            Record::Update {
-                txn: by,
-                previous,
-                undo,
-                ..
-            } if by == txn => {
-                let mut logger = CompensationLogger {
-                    txn,
-                    undo_next: previous,
-                };
+            Record::Update { txn: by, previous, undo, .. } if by == txn => {
+                let mut logger = CompensationLogger { txn, undo_next: previous };
                 apply_undo(tree, &undo, &mut logger)?;
                 count += 1;
                 previous
             }
-            Record::Compensation {
-                txn: by, undo_next, ..
-            } if by == txn => undo_next,
+            Record::Compensation { txn: by, undo_next, .. } if by == txn => undo_next,
             _ => return Err(not_its_record(txn, position)),
         };
         // Each record points to an earlier one; otherwise this would not end.
@@ -81,29 +62,18 @@ pub(crate) fn roll_back(
 
 fn not_its_record(txn: TxnId, position: Position) -> DatabaseError {
     let why = format!("the record at byte {position} is not what transaction {txn} did before");
-    DatabaseError::Log {
-        what: "read",
-        source: io::Error::new(io::ErrorKind::InvalidData, why),
-    }
+    DatabaseError::Log { what: "read", source: io::Error::new(io::ErrorKind::InvalidData, why) }
 }
 
-fn apply_undo(
-    tree: &Tree,
-    undo: &Undo<'_>,
-    logger: &mut CompensationLogger,
-) -> Result<(), DatabaseError> {
+fn apply_undo(tree: &Tree, undo: &Undo<'_>, logger: &mut CompensationLogger) -> Result<(), DatabaseError> {
     match *undo {
         Undo::Remove { key } => match tree.remove(key, logger)? {
             Some(_) => Ok(()),
-            None => Err(DatabaseError::corrupt(
-                ROOT,
-                "the tree under this page lacks a key whose insertion is to be undone",
-            )),
+            None => Err(DatabaseError::corrupt(ROOT, "the tree under this page lacks a key whose insertion is to be undone")),
         },
         Undo::Restore { cell } => {
-            let (key, value, _) = read_leaf_cell(cell).ok_or_else(|| {
-                DatabaseError::corrupt(ROOT, "the log has no record in place of one to be restored")
-            })?;
+            let (key, value, _) = read_leaf_cell(cell)
+                .ok_or_else(|| DatabaseError::corrupt(ROOT, "the log has no record in place of one to be restored"))?;
             tree.put(key, value, logger).map(drop)
         }
         Undo::Free { first, count } => {
@@ -121,17 +91,8 @@ struct FreeingLogger {
 }
 
 impl ChangeLogger for FreeingLogger {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        _undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
-        let record = Record::Freed {
-            txn: self.txn,
-            done: self.done,
-            changes,
-        };
+    fn log(&mut self, wal: &Wal, _undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
+        let record = Record::Freed { txn: self.txn, done: self.done, changes };
         Ok(wal.append(&record)?.lsn)
     }
 }
@@ -142,22 +103,14 @@ impl ChangeLogger for FreeingLogger {
 /// # Errors
 ///
 /// Errors of the log and the pool. Recovery frees the rest then.
-pub(crate) fn free(
-    tree: &Tree,
-    txn: TxnId,
-    pages: &[u64],
-    done: usize,
-) -> Result<(), DatabaseError> {
+pub(crate) fn free(tree: &Tree, txn: TxnId, pages: &[u64], done: usize) -> Result<(), DatabaseError> {
     let allocation = &tree.allocation;
     let mut done = done;
     let rest = pages.get(done..).unwrap_or_default();
     // One record for each run: the pages that it counts as done are all freed by then.
     for run in rest.chunk_by(|&a, &b| allocation.maps.of(a) == allocation.maps.of(b)) {
         done += run.len();
-        let mut logger = FreeingLogger {
-            txn,
-            done: u32::try_from(done).unwrap_or(u32::MAX),
-        };
+        let mut logger = FreeingLogger { txn, done: u32::try_from(done).unwrap_or(u32::MAX) };
         allocation.free(&tree.pool, &tree.wal, run, &mut logger)?;
     }
     tree.wal.append(&Record::End { txn }).map(drop)

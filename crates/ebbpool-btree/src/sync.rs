@@ -15,6 +15,5 @@ pub(crate) use plain::*;
 
 #[cfg(feature = "simulation")]
 pub(crate) use ebbpool_simulation::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock,
-    thread,
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock, thread,
 };

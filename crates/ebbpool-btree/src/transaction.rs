@@ -45,22 +45,12 @@ struct RecordChain<'d> {
 }
 
 impl ChangeLogger for RecordChain<'_> {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
+    fn log(&mut self, wal: &Wal, undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
         if !self.begun {
             self.inner.live.begin(self.txn, wal);
             self.begun = true;
         }
-        let appended = wal.append(&Record::Update {
-            txn: self.txn,
-            previous: self.last,
-            undo,
-            changes,
-        })?;
+        let appended = wal.append(&Record::Update { txn: self.txn, previous: self.last, undo, changes })?;
         self.last = Some(appended.position);
         Ok(appended.lsn)
     }
@@ -70,12 +60,7 @@ impl<'d> Transaction<'d> {
     pub(crate) fn new(inner: &'d DatabaseInner, txn: TxnId) -> Self {
         Transaction {
             inner,
-            chain: RecordChain {
-                inner,
-                txn,
-                last: None,
-                begun: false,
-            },
+            chain: RecordChain { inner, txn, last: None, begun: false },
             held: HeldLocks::default(),
             frees: Vec::new(),
             ended: false,
@@ -116,10 +101,7 @@ impl<'d> Transaction<'d> {
             return Err(DatabaseError::KeyTooLong { length, most });
         }
         if value.len() > LONGEST_VALUE {
-            return Err(DatabaseError::ValueTooLong {
-                length: value.len(),
-                most: LONGEST_VALUE,
-            });
+            return Err(DatabaseError::ValueTooLong { length: value.len(), most: LONGEST_VALUE });
         }
         self.all_or_nothing(|this| {
             this.lock(key)?;
@@ -190,12 +172,9 @@ impl<'d> Transaction<'d> {
                         from = key;
                     }
                     UpdateStep::Long(mut key) => {
-                        let old = this.get(&key)?.ok_or_else(|| {
-                            DatabaseError::corrupt(
-                                ROOT,
-                                "a locked key is no longer in the tree under it",
-                            )
-                        })?;
+                        let old = this
+                            .get(&key)?
+                            .ok_or_else(|| DatabaseError::corrupt(ROOT, "a locked key is no longer in the tree under it"))?;
                         if let Some(new) = update(&key, &old)? {
                             this.put_locked(&key, &new)?;
                         }
@@ -290,10 +269,7 @@ impl<'d> Transaction<'d> {
     }
 
     /// Runs an operation, and undoes its changes if it fails.
-    fn all_or_nothing<R>(
-        &mut self,
-        operation: impl FnOnce(&mut Self) -> Result<R, DatabaseError>,
-    ) -> Result<R, DatabaseError> {
+    fn all_or_nothing<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
         self.inner.check_writable()?;
         self.inner.tree.pool.throttle();
         let _broken = self.inner.panic_guard();
@@ -305,9 +281,7 @@ impl<'d> Transaction<'d> {
             if let Err(error) = rollback::roll_back(&self.inner.tree, txn, last, before) {
                 // Part of the changes are undone, which must not happen twice.
                 self.ended = true;
-                return Err(self
-                    .inner
-                    .break_with("an operation cannot be undone", &error));
+                return Err(self.inner.break_with("an operation cannot be undone", &error));
             }
             self.chain.last = before;
             Locks::operation_undone(&mut self.held);
@@ -349,11 +323,8 @@ impl<'d> Transaction<'d> {
         let wal = &*self.inner.tree.wal;
         // In order, so that neighbouring pages are freed together.
         self.frees.sort_unstable();
-        let appended = wal.append(&Record::Commit {
-            txn: self.chain.txn,
-            durable: wal.durable_lsn(),
-            frees: self.frees.clone(),
-        })?;
+        let appended =
+            wal.append(&Record::Commit { txn: self.chain.txn, durable: wal.durable_lsn(), frees: self.frees.clone() })?;
         match durability {
             Durability::None => Ok(()),
             Durability::Buffered => wal.write(),
@@ -387,10 +358,7 @@ impl<'d> Transaction<'d> {
         let txn = self.chain.txn;
         if self.chain.begun {
             let ended = self.inner.tree.wal.append(&Record::End { txn });
-            ended.map_err(|error| {
-                self.inner
-                    .break_with("the log takes no more records", &error)
-            })?;
+            ended.map_err(|error| self.inner.break_with("the log takes no more records", &error))?;
             self.inner.live.end(txn);
         }
         self.release(true);
@@ -419,10 +387,8 @@ impl<'d> Transaction<'d> {
         }
         let _broken = self.inner.panic_guard();
         let RecordChain { txn, last, .. } = self.chain;
-        rollback::roll_back(&self.inner.tree, txn, last, None).map_err(|error| {
-            self.inner
-                .break_with("a transaction cannot be rolled back", &error)
-        })?;
+        rollback::roll_back(&self.inner.tree, txn, last, None)
+            .map_err(|error| self.inner.break_with("a transaction cannot be rolled back", &error))?;
         self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
         self.inner.checkpoint_if_due();

@@ -30,12 +30,7 @@ pub(crate) use overflow::LongValue;
 /// Logs the changes of records: for a transaction, or for a rollback.
 pub(crate) trait ChangeLogger {
     /// Appends a record for these changes, and returns its LSN.
-    fn log(
-        &mut self,
-        wal: &Wal,
-        undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError>;
+    fn log(&mut self, wal: &Wal, undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError>;
 }
 
 /// A value that was in a leaf until it was replaced or removed.

@@ -32,17 +32,10 @@ fn key(number: u32) -> Vec<u8> {
 
 /// A value longer than a page, of different bytes.
 fn long(from: u8) -> Vec<u8> {
-    (0..1200u32)
-        .map(|at| from.wrapping_add((at % 251) as u8))
-        .collect()
+    (0..1200u32).map(|at| from.wrapping_add((at % 251) as u8)).collect()
 }
 
-fn put(
-    database: &Database,
-    records: &mut Records,
-    key: Vec<u8>,
-    value: Vec<u8>,
-) -> Result<(), DatabaseError> {
+fn put(database: &Database, records: &mut Records, key: Vec<u8>, value: Vec<u8>) -> Result<(), DatabaseError> {
     database.put(&key, &value)?;
     records.insert(key, value);
     Ok(())
@@ -53,19 +46,9 @@ fn write_database(disk: &FaultyDisk) -> Result<Records, DatabaseError> {
     let database = open(disk, false)?;
     let mut records = Records::new();
     for number in 0..60 {
-        put(
-            &database,
-            &mut records,
-            key(number),
-            format!("value {number}").into_bytes(),
-        )?;
+        put(&database, &mut records, key(number), format!("value {number}").into_bytes())?;
     }
-    put(
-        &database,
-        &mut records,
-        Vec::new(),
-        b"of the empty key".to_vec(),
-    )?;
+    put(&database, &mut records, Vec::new(), b"of the empty key".to_vec())?;
     put(&database, &mut records, b"nothing".to_vec(), Vec::new())?;
     put(&database, &mut records, b"long".to_vec(), long(1))?;
     for number in 20..30 {
@@ -98,9 +81,7 @@ fn open(disk: &FaultyDisk, read_only: bool) -> Result<Database, DatabaseError> {
         log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
     };
     // Small batches, for a small double-write area.
-    let options = DatabaseOptions::new(32)
-        .background(false)
-        .pool(|pool| pool.batch(1));
+    let options = DatabaseOptions::new(32).background(false).pool(|pool| pool.batch(1));
     options.read_only(read_only).open_on(parts)
 }
 
@@ -136,10 +117,7 @@ fn a_database_of_the_first_release_is_recovered() {
     assert_eq!(report.shape.keys, expected.len() as u64);
     assert_eq!((report.shape.height, report.shape.overflow_pages), (2, 3));
     database.close().expect("it closes");
-    assert_eq!(
-        content(&open(&disk, false).expect("it opens again")),
-        expected
-    );
+    assert_eq!(content(&open(&disk, false).expect("it opens again")), expected);
 }
 
 #[test]
@@ -162,16 +140,9 @@ fn the_first_page_of_the_first_release_identifies_the_file() {
     let pages = fs::read(path("pages")).expect("it is read");
     assert!(pages.len().is_multiple_of(PAGE));
     assert_eq!(pages[24..32], *b"EbbP\x01\0\0\0");
-    assert_eq!(
-        pages[32..56],
-        *b"\x01\0\0\0\0\0\0\0EbbpTree\x01\0\0\0\0\x02\0\0"
-    );
+    assert_eq!(pages[32..56], *b"\x01\0\0\0\0\0\0\0EbbpTree\x01\0\0\0\0\x02\0\0");
     let log = fs::read(path("log0")).expect("it is read");
-    assert_eq!(
-        pages[56..64],
-        log[16..24],
-        "pages and log have one identity"
-    );
+    assert_eq!(pages[56..64], log[16..24], "pages and log have one identity");
 }
 
 #[test]

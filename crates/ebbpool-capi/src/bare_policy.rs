@@ -1,8 +1,7 @@
 //! A policy without a pool: the checks that make every order of calls harmless, and the policy's table of ghosts.
 
 use ebbpool_policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, Page, PageClass, PolicySpec,
-    UNKNOWN_CLASS, registry,
+    Access, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, Page, PageClass, PolicySpec, UNKNOWN_CLASS, registry,
 };
 use fixedbitset::FixedBitSet;
 
@@ -59,9 +58,7 @@ pub(crate) struct Victim<'p> {
 pub(crate) fn check_request(spec: &str, frames: u32) -> Result<PolicySpec, Failure> {
     let spec: PolicySpec = spec.parse()?;
     if !spec.online() {
-        return Err(Failure::invalid(format!(
-            "{spec} needs to know future references, and a program does not know them"
-        )));
+        return Err(Failure::invalid(format!("{spec} needs to know future references, and a program does not know them")));
     }
     if spec.asks_erase_counts() {
         return Err(Failure::invalid(format!(
@@ -69,9 +66,7 @@ pub(crate) fn check_request(spec: &str, frames: u32) -> Result<PolicySpec, Failu
         )));
     }
     if frames == 0 || frames > MOST_FRAMES {
-        return Err(Failure::invalid(format!(
-            "a policy has 1 to {MOST_FRAMES} frames, not {frames}"
-        )));
+        return Err(Failure::invalid(format!("a policy has 1 to {MOST_FRAMES} frames, not {frames}")));
     }
     Ok(spec)
 }
@@ -231,12 +226,7 @@ impl BarePolicy {
     }
 
     /// Notes a miss; returns whether the program has to ask for a victim.
-    pub(crate) fn miss(
-        &mut self,
-        number: u64,
-        class: PageClass,
-        access: Access,
-    ) -> Result<bool, Failure> {
+    pub(crate) fn miss(&mut self, number: u64, class: PageClass, access: Access) -> Result<bool, Failure> {
         self.check_no_miss()?;
         if self.capabilities.contains(Capabilities::CLASSES) && class != UNKNOWN_CLASS {
             self.policy.class(class);
@@ -245,46 +235,27 @@ impl BarePolicy {
         self.policy.miss(number, ghost, access);
         self.missed = Some(MissedPage { number, access });
         // The policy is asked in any case, as the simulator does.
-        let early =
-            self.capabilities.contains(Capabilities::EVICTS_EARLY) && self.policy.evicts_early();
+        let early = self.capabilities.contains(Capabilities::EVICTS_EARLY) && self.policy.evicts_early();
         Ok((early && self.resident > 0) || self.is_full())
     }
 
     /// The frame to evict for the page that was missed, or, if none was, to be written in advance.
-    pub(crate) fn victim(
-        &mut self,
-        most_together: usize,
-        may_evict: &dyn Fn(Frame) -> bool,
-    ) -> Result<Victim<'_>, Failure> {
+    pub(crate) fn victim(&mut self, most_together: usize, may_evict: &dyn Fn(Frame) -> bool) -> Result<Victim<'_>, Failure> {
         self.check_any_page()?;
         let incoming = self.missed.map(|missed| (missed.number, missed.access));
         let victim = self.policy.victim(incoming, may_evict);
         let frame = victim.ok_or_else(Failure::all_fixed)?;
         let occupied = &self.occupied;
         let is_occupied = |frame: Frame| occupied.contains(frame as usize);
-        assert!(
-            is_occupied(frame),
-            "{} names frame {frame}, which is empty",
-            self.name
-        );
+        assert!(is_occupied(frame), "{} names frame {frame}, which is empty", self.name);
         self.together.clear();
         self.also_evicted.clear();
-        self.policy
-            .cleaned_with(frame, most_together, &mut self.together);
+        self.policy.cleaned_with(frame, most_together, &mut self.together);
         self.policy.evicted_with(frame, &mut self.also_evicted);
         self.together.retain(|&it| is_occupied(it));
-        self.also_evicted
-            .retain(|&it| it != frame && is_occupied(it) && may_evict(it));
-        let block_pages = self
-            .policy
-            .padded_block(frame)
-            .map_or(0, |pages| pages.get());
-        Ok(Victim {
-            frame,
-            together: &self.together,
-            also_evicted: &self.also_evicted,
-            block_pages,
-        })
+        self.also_evicted.retain(|&it| it != frame && is_occupied(it) && may_evict(it));
+        let block_pages = self.policy.padded_block(frame).map_or(0, |pages| pages.get());
+        Ok(Victim { frame, together: &self.together, also_evicted: &self.also_evicted, block_pages })
     }
 
     fn check_any_page(&self) -> Result<(), Failure> {
@@ -295,11 +266,7 @@ impl BarePolicy {
     }
 
     /// Stores the next victims, each as if those before it were fixed; returns their number.
-    pub(crate) fn victims(
-        &mut self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        victims: &mut [Frame],
-    ) -> Result<usize, Failure> {
+    pub(crate) fn victims(&mut self, may_evict: &dyn Fn(Frame) -> bool, victims: &mut [Frame]) -> Result<usize, Failure> {
         if victims.is_empty() {
             return Ok(0);
         }
@@ -313,11 +280,7 @@ impl BarePolicy {
             let Some(frame) = self.policy.victim(Some(incoming), &may_evict) else {
                 break;
             };
-            assert!(
-                self.occupied.contains(frame as usize),
-                "{} names frame {frame}, which is empty",
-                self.name
-            );
+            assert!(self.occupied.contains(frame as usize), "{} names frame {frame}, which is empty", self.name);
             self.named.insert(frame as usize);
             victims[found] = frame;
             found += 1;
@@ -332,15 +295,9 @@ impl BarePolicy {
     }
 
     /// Stores those of the next victims, as many as there is room for, that have dirty pages; returns their number.
-    pub(crate) fn dirty_ranking(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        ranking: &mut [Frame],
-    ) -> Result<usize, Failure> {
+    pub(crate) fn dirty_ranking(&self, may_evict: &dyn Fn(Frame) -> bool, ranking: &mut [Frame]) -> Result<usize, Failure> {
         let found = self.policy.coming_victims(may_evict, ranking);
-        let found = found.ok_or(Failure::invalid_call(
-            c"this policy does not say which pages it would evict next",
-        ))?;
+        let found = found.ok_or(Failure::invalid_call(c"this policy does not say which pages it would evict next"))?;
         let mut dirty = 0;
         for at in 0..found {
             let frame = ranking[at];
@@ -382,8 +339,7 @@ impl BarePolicy {
     }
 
     fn missed(&self) -> Result<MissedPage, Failure> {
-        self.missed
-            .ok_or(Failure::invalid_call(c"no page was missed"))
+        self.missed.ok_or(Failure::invalid_call(c"no page was missed"))
     }
 
     /// The missed page is in this frame now.
@@ -409,9 +365,7 @@ impl BarePolicy {
         let MissedPage { number, .. } = self.missed()?;
         // A policy expects a refusal only where all frames are in use.
         if !self.is_full() {
-            return Err(Failure::invalid_call(
-                c"a frame is empty: admit the page there",
-            ));
+            return Err(Failure::invalid_call(c"a frame is empty: admit the page there"));
         }
         let ghost = self.policy.not_admitted();
         self.ghosts.set(number, ghost, &*self.policy);

@@ -58,15 +58,7 @@ pub unsafe extern "C" fn ebbpool_policy_victims(
     named: *mut usize,
 ) -> StatusCode {
     // SAFETY: the pointers are what the header requires.
-    unsafe {
-        name_frames(
-            policy,
-            may_evict,
-            context,
-            (count, frames, named),
-            BarePolicy::victims,
-        )
-    }
+    unsafe { name_frames(policy, may_evict, context, (count, frames, named), BarePolicy::victims) }
 }
 
 /// Of the next `count` victims, as the policy foresees them now, it stores those with dirty pages into `frames`, the first one
@@ -83,9 +75,8 @@ pub unsafe extern "C" fn ebbpool_policy_dirty_ranking(
     frames: *mut u32,
     named: *mut usize,
 ) -> StatusCode {
-    let ranking = |policy: &mut BarePolicy, may_evict: &dyn Fn(u32) -> bool, frames: &mut [u32]| {
-        policy.dirty_ranking(may_evict, frames)
-    };
+    let ranking =
+        |policy: &mut BarePolicy, may_evict: &dyn Fn(u32) -> bool, frames: &mut [u32]| policy.dirty_ranking(may_evict, frames);
     // SAFETY: the pointers are what the header requires.
     unsafe { name_frames(policy, may_evict, context, (count, frames, named), ranking) }
 }

@@ -27,11 +27,7 @@ impl From<ProfileError> for Failure {
 /// Errors: `EBBPOOL_NOT_FOUND` if no profile has this name; `EBBPOOL_IO` if the file cannot be read; `EBBPOOL_INVALID` if it is
 /// no profile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_device_asymmetry(
-    device: *const c_char,
-    page_bytes: u64,
-    asymmetry: *mut f64,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_device_asymmetry(device: *const c_char, page_bytes: u64, asymmetry: *mut f64) -> StatusCode {
     guarded(|| {
         // SAFETY: the pointers are what the header requires.
         let device = unsafe {

@@ -53,21 +53,9 @@ pub const EBBPOOL_PANIC: StatusCode = 14;
 
 /// The names of the statuses, in their order.
 const NAMES: [&CStr; 15] = [
-    c"EBBPOOL_OK",
-    c"EBBPOOL_INVALID",
-    c"EBBPOOL_NOT_FOUND",
-    c"EBBPOOL_BUSY",
-    c"EBBPOOL_ALL_FIXED",
-    c"EBBPOOL_NOT_FIXED",
-    c"EBBPOOL_IO",
-    c"EBBPOOL_LOG",
-    c"EBBPOOL_SYNC_FAILED",
-    c"EBBPOOL_DAMAGED",
-    c"EBBPOOL_ABANDONED",
-    c"EBBPOOL_NO_MEMORY",
-    c"EBBPOOL_VERSION",
-    c"EBBPOOL_CLOSED",
-    c"EBBPOOL_PANIC",
+    c"EBBPOOL_OK", c"EBBPOOL_INVALID", c"EBBPOOL_NOT_FOUND", c"EBBPOOL_BUSY", c"EBBPOOL_ALL_FIXED", c"EBBPOOL_NOT_FIXED",
+    c"EBBPOOL_IO", c"EBBPOOL_LOG", c"EBBPOOL_SYNC_FAILED", c"EBBPOOL_DAMAGED", c"EBBPOOL_ABANDONED", c"EBBPOOL_NO_MEMORY",
+    c"EBBPOOL_VERSION", c"EBBPOOL_CLOSED", c"EBBPOOL_PANIC",
 ];
 
 /// Why a call failed.
@@ -93,11 +81,7 @@ pub(crate) enum CallFault {
     #[error("{0} is a null pointer")]
     Null(&'static str),
     #[error("{what} is at {address:#x}, which is no multiple of {alignment}")]
-    Misaligned {
-        what: &'static str,
-        address: usize,
-        alignment: usize,
-    },
+    Misaligned { what: &'static str, address: usize, alignment: usize },
     #[error("there is no frame {frame}: they are 0 to {last}")]
     NoFrame { frame: Frame, last: Frame },
     #[error("frame {0} is empty")]
@@ -161,10 +145,7 @@ impl FailureText {
             FailureText::Fault(fault) => fault,
             FailureText::Built(text) => text,
         };
-        let mut short = ShortText {
-            bytes: [0; SHORT_TEXT],
-            length: 0,
-        };
+        let mut short = ShortText { bytes: [0; SHORT_TEXT], length: 0 };
         if write!(short, "{text}").is_ok() {
             // Without the variable, at the end of a thread, only the text is lost.
             let stored = SHORT.try_with(|it| {
@@ -186,30 +167,18 @@ impl FailureText {
 
 impl From<CallFault> for Failure {
     fn from(fault: CallFault) -> Self {
-        Failure {
-            status: EBBPOOL_INVALID,
-            text: FailureText::Fault(fault),
-            os_code: 0,
-        }
+        Failure { status: EBBPOOL_INVALID, text: FailureText::Fault(fault), os_code: 0 }
     }
 }
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Failure {
-            status,
-            text: FailureText::Built(text.into()),
-            os_code: 0,
-        }
+        Failure { status, text: FailureText::Built(text.into()), os_code: 0 }
     }
 
     /// A failure the text of which is always the same.
     pub(crate) const fn fixed(status: StatusCode, text: &'static CStr) -> Self {
-        Failure {
-            status,
-            text: FailureText::Static(text),
-            os_code: 0,
-        }
+        Failure { status, text: FailureText::Static(text), os_code: 0 }
     }
 
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
@@ -234,10 +203,7 @@ impl Failure {
     }
 
     pub(crate) const fn all_fixed() -> Self {
-        Self::fixed(
-            EBBPOOL_ALL_FIXED,
-            c"every page is fixed, and the policy may evict none",
-        )
+        Self::fixed(EBBPOOL_ALL_FIXED, c"every page is fixed, and the policy may evict none")
     }
 
     pub(crate) const fn busy_policy() -> Self {
@@ -246,17 +212,11 @@ impl Failure {
 
     /// For a policy in a region that did what it must not do.
     pub(crate) const fn allocated() -> Self {
-        Self::fixed(
-            EBBPOOL_PANIC,
-            c"a fault of Ebbpool: a policy in a region has allocated memory",
-        )
+        Self::fixed(EBBPOOL_PANIC, c"a fault of Ebbpool: a policy in a region has allocated memory")
     }
 
     pub(crate) fn not_fixed(token: u64) -> Self {
-        Self::new(
-            EBBPOOL_NOT_FIXED,
-            format!("no page of this pool is fixed under the token {token:#x}"),
-        )
+        Self::new(EBBPOOL_NOT_FIXED, format!("no page of this pool is fixed under the token {token:#x}"))
     }
 
     pub(crate) fn closed() -> Self {
@@ -265,10 +225,7 @@ impl Failure {
 
     /// For a handle that a panic has left in an unknown state.
     pub(crate) fn unusable() -> Self {
-        Self::fixed(
-            EBBPOOL_PANIC,
-            c"a call before panicked; only destroying is possible",
-        )
+        Self::fixed(EBBPOOL_PANIC, c"a call before panicked; only destroying is possible")
     }
 
     fn panicked(panic: Box<dyn Any + Send>) -> Self {
@@ -281,19 +238,12 @@ impl Failure {
     }
 
     fn of_io(status: StatusCode, error: &impl ToString, source: &io::Error) -> Self {
-        Failure {
-            status,
-            text: FailureText::Built(error.to_string()),
-            os_code: os_code(source).unwrap_or(0),
-        }
+        Failure { status, text: FailureText::Built(error.to_string()), os_code: os_code(source).unwrap_or(0) }
     }
 
     /// Stores the text for [`ebbpool_error_message`] and returns the status.
     fn note(self) -> StatusCode {
-        let last = LastFailure {
-            text: self.text.store(),
-            os_code: self.os_code,
-        };
+        let last = LastFailure { text: self.text.store(), os_code: self.os_code };
         let _ = LAST.try_with(|it| it.set(last));
         self.status
     }
@@ -371,8 +321,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> StatusCode 
 /// next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbpool_error_message() -> *const c_char {
-    LAST.try_with(|last| last.get().text)
-        .unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.get().text).unwrap_or(c"".as_ptr())
 }
 
 /// The number of the operating system's error (`errno`), or the number that a callback returned, behind the last call of
@@ -386,9 +335,7 @@ pub extern "C" fn ebbpool_error_os_code() -> i32 {
 /// the library is loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbpool_status_name(status: StatusCode) -> *const c_char {
-    let name = usize::try_from(status)
-        .ok()
-        .and_then(|at| NAMES.get(at).copied());
+    let name = usize::try_from(status).ok().and_then(|at| NAMES.get(at).copied());
     name.unwrap_or(c"EBBPOOL_UNKNOWN").as_ptr()
 }
 
@@ -417,10 +364,7 @@ mod tests {
         let fits = "x".repeat(SHORT_TEXT - 1);
         assert_eq!(guarded(|| Err(Failure::invalid(&*fits))), EBBPOOL_INVALID);
         assert_eq!(last_text(), fits);
-        assert_eq!(
-            guarded(|| Err(CallFault::EmptyFrame(7).into())),
-            EBBPOOL_INVALID
-        );
+        assert_eq!(guarded(|| Err(CallFault::EmptyFrame(7).into())), EBBPOOL_INVALID);
         assert_eq!(last_text(), "frame 7 is empty");
     }
 

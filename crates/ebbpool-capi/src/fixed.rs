@@ -69,10 +69,7 @@ impl FixedPages {
             Some(at) => at as usize,
             None if shard.slots.len() >> SLOT_BITS == 0 => {
                 let generation = self.first_generation.max(1);
-                shard.slots.push(Slot {
-                    generation,
-                    guard: None,
-                });
+                shard.slots.push(Slot { generation, guard: None });
                 shard.slots.len() - 1
             }
             None => return Err(Failure::busy("too many pages are fixed")),
@@ -83,11 +80,7 @@ impl FixedPages {
     }
 
     /// Removes and returns the guard of a token, if `check` accepts it.
-    pub(crate) fn take(
-        &self,
-        token: u64,
-        check: impl FnOnce(&PageGuard) -> Result<(), Failure>,
-    ) -> Result<PageGuard, Failure> {
+    pub(crate) fn take(&self, token: u64, check: impl FnOnce(&PageGuard) -> Result<(), Failure>) -> Result<PageGuard, Failure> {
         let (mut shard, at) = self.locate(token);
         let slot = shard.find(token, at)?;
         if let Some(guard) = &slot.guard {

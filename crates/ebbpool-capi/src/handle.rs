@@ -25,11 +25,7 @@ pub struct PoolHandle {
 
 impl PoolHandle {
     pub(crate) fn new(pool: Pool) -> Self {
-        PoolHandle {
-            fixed: FixedPages::new(),
-            open: ShardedLock::new(Some(pool)),
-            failed: AtomicBool::new(false),
-        }
+        PoolHandle { fixed: FixedPages::new(), open: ShardedLock::new(Some(pool)), failed: AtomicBool::new(false) }
     }
 
     fn check_usable(&self) -> Result<(), Failure> {
@@ -48,10 +44,7 @@ impl PoolHandle {
     }
 
     /// Uses the pool, unless it is closed.
-    pub(crate) fn with<R>(
-        &self,
-        body: impl FnOnce(&Pool) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
         self.check_usable()?;
         self.contain(|| {
             let open = self.open.try_read();
@@ -68,9 +61,7 @@ impl PoolHandle {
             let mut open = open.map_err(|_| Failure::busy("another call uses the pool"))?;
             let fixed = self.fixed.count();
             if fixed > 0 {
-                return Err(Failure::busy(format!(
-                    "{fixed} pages are fixed; unfix them first"
-                )));
+                return Err(Failure::busy(format!("{fixed} pages are fixed; unfix them first")));
             }
             let pool = open.take().ok_or_else(Failure::closed)?;
             pool.close().map_err(|error| {

@@ -61,9 +61,7 @@ impl CallbackLog {
         let missing = |name: &str| Failure::invalid(format!("ebbpool_log.{name} is null"));
         Ok(CallbackLog {
             context: callbacks.context,
-            durable_lsn: callbacks
-                .durable_lsn
-                .ok_or_else(|| missing("durable_lsn"))?,
+            durable_lsn: callbacks.durable_lsn.ok_or_else(|| missing("durable_lsn"))?,
             flush_to: callbacks.flush_to.ok_or_else(|| missing("flush_to"))?,
             end_lsn: callbacks.end_lsn.ok_or_else(|| missing("end_lsn"))?,
             release: callbacks.release,

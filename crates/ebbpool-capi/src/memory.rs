@@ -24,17 +24,8 @@ pub(crate) enum Growth {
 
 /// Refuses a number of frames for which there is no memory outside of the region. A region that may be large enough is
 /// not examined: it has the memory.
-pub(crate) fn check_memory(
-    spec: &PolicySpec,
-    frames: u32,
-    growth: Growth,
-    region: Region,
-) -> Result<(), Failure> {
-    let refuse = |bytes: usize| {
-        Failure::no_memory(format!(
-            "{spec} takes about {bytes} bytes for {frames} frames"
-        ))
-    };
+pub(crate) fn check_memory(spec: &PolicySpec, frames: u32, growth: Growth, region: Region) -> Result<(), Failure> {
+    let refuse = |bytes: usize| Failure::no_memory(format!("{spec} takes about {bytes} bytes for {frames} frames"));
     let small = SMALL + SMALL_FOR_FRAME * frames.min(2 * SAMPLE) as usize;
     if region.is_none() && !is_available(small) {
         return Err(refuse(small));

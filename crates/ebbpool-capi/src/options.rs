@@ -109,9 +109,7 @@ unsafe impl Versioned for FileSettings {
 fn check_flags(flags: u64, all: u64, what: &str) -> Result<(), Failure> {
     match flags & !all {
         0 => Ok(()),
-        other => Err(Failure::version(format!(
-            "{what}.flags has {other:#x}, which this version of the library does not know"
-        ))),
+        other => Err(Failure::version(format!("{what}.flags has {other:#x}, which this version of the library does not know"))),
     }
 }
 
@@ -231,9 +229,7 @@ impl PoolSettings {
             _ => return Err(Failure::invalid("set frames or memory_bytes, not both")),
         };
         match frames {
-            0 => Err(Failure::invalid(format!(
-                "memory_bytes is less than a page of {page_size} bytes"
-            ))),
+            0 => Err(Failure::invalid(format!("memory_bytes is less than a page of {page_size} bytes"))),
             frames => narrow(frames, "the number of frames"),
         }
     }

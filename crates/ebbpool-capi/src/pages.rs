@@ -38,13 +38,7 @@ pub struct FixedPage {
 
 impl FixedPage {
     /// What is written where no page is fixed.
-    const NONE: FixedPage = FixedPage {
-        token: 0,
-        number: 0,
-        lsn: 0,
-        data: ptr::null_mut(),
-        length: 0,
-    };
+    const NONE: FixedPage = FixedPage { token: 0, number: 0, lsn: 0, data: ptr::null_mut(), length: 0 };
 }
 
 /// A guard whose lifetime the compiler no longer checks, to be stored in the `fixed` of this pool's handle.
@@ -64,28 +58,14 @@ fn keep_read(handle: &PoolHandle, guard: ReadGuard<'_>) -> Result<FixedPage, Fai
     let (number, lsn) = (guard.page(), guard.lsn());
     let (data, length) = (guard.as_ptr().cast_mut(), guard.len());
     let token = handle.fixed.insert(PageGuard::Read(unbound_read(guard)))?;
-    Ok(FixedPage {
-        token,
-        number,
-        lsn,
-        data,
-        length,
-    })
+    Ok(FixedPage { token, number, lsn, data, length })
 }
 
 fn keep_write(handle: &PoolHandle, mut guard: WriteGuard<'_>) -> Result<FixedPage, Failure> {
     let (number, lsn) = (guard.page(), guard.lsn());
     let (data, length) = (guard.as_mut_ptr(), guard.len());
-    let token = handle
-        .fixed
-        .insert(PageGuard::Write(unbound_write(guard)))?;
-    Ok(FixedPage {
-        token,
-        number,
-        lsn,
-        data,
-        length,
-    })
+    let token = handle.fixed.insert(PageGuard::Write(unbound_write(guard)))?;
+    Ok(FixedPage { token, number, lsn, data, length })
 }
 
 /// Fixes page `number` in a frame, and stores where its bytes are into `page`. It is read from storage if it is not
@@ -124,11 +104,7 @@ pub unsafe extern "C" fn ebbpool_pool_fix(
 ///
 /// Errors: as `ebbpool_pool_fix`, and `EBBPOOL_IO` if the storage is full.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_pool_allocate(
-    pool: *mut PoolHandle,
-    page_class: u32,
-    page: *mut FixedPage,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_pool_allocate(pool: *mut PoolHandle, page_class: u32, page: *mut FixedPage) -> StatusCode {
     let body = |handle: &PoolHandle, pool: &ebbpool::Pool| {
         // SAFETY: the pointer may be written, as the header requires. Checked before a page is allocated.
         unsafe { write(page, "page", FixedPage::NONE) }?;
@@ -146,11 +122,7 @@ pub unsafe extern "C" fn ebbpool_pool_allocate(
 /// Errors: `EBBPOOL_NOT_FIXED` if the token was unfixed before; `EBBPOOL_INVALID` for an LSN of a page that is fixed for
 /// reading, which stays fixed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_pool_unfix(
-    pool: *mut PoolHandle,
-    token: u64,
-    lsn: u64,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_pool_unfix(pool: *mut PoolHandle, token: u64, lsn: u64) -> StatusCode {
     let body = |handle: &PoolHandle, _: &ebbpool::Pool| {
         let guard = handle.fixed.take(token, |guard| match guard {
             PageGuard::Read(_) if lsn != 0 => Err(not_for_writing()),
@@ -175,11 +147,7 @@ fn not_for_writing() -> Failure {
 ///
 /// Errors: `EBBPOOL_NOT_FIXED`, `EBBPOOL_INVALID` if the page is fixed for reading.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_pool_set_lsn(
-    pool: *mut PoolHandle,
-    token: u64,
-    lsn: Lsn,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_pool_set_lsn(pool: *mut PoolHandle, token: u64, lsn: Lsn) -> StatusCode {
     // SAFETY: the pointer is that of a pool, as the header requires.
     unsafe { change_written(pool, token, |guard| guard.set_lsn(lsn)) }
 }
@@ -199,11 +167,7 @@ pub unsafe extern "C" fn ebbpool_pool_redone(pool: *mut PoolHandle, token: u64) 
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of a pool.
-unsafe fn change_written(
-    pool: *mut PoolHandle,
-    token: u64,
-    change: impl FnOnce(&mut WriteGuard<'static>),
-) -> StatusCode {
+unsafe fn change_written(pool: *mut PoolHandle, token: u64, change: impl FnOnce(&mut WriteGuard<'static>)) -> StatusCode {
     let body = |handle: &PoolHandle, _: &ebbpool::Pool| {
         handle.fixed.change(token, |guard| match guard {
             PageGuard::Write(mut guard) => {

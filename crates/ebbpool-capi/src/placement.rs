@@ -63,10 +63,7 @@ pub struct RegionAllocator;
 
 impl Region {
     /// No bytes.
-    pub(crate) const NONE: Region = Region {
-        start: ptr::null_mut(),
-        size: 0,
-    };
+    pub(crate) const NONE: Region = Region { start: ptr::null_mut(), size: 0 };
 
     /// The region of `size` bytes at `start`.
     pub(crate) fn new(start: *mut u8, size: usize) -> Result<Self, Failure> {
@@ -77,10 +74,7 @@ impl Region {
             return Err(Failure::invalid(format!("no region has {size} bytes")));
         }
         let skipped = start.align_offset(ALIGNMENT).min(size);
-        Ok(Region {
-            start: start.wrapping_add(skipped),
-            size: size - skipped,
-        })
+        Ok(Region { start: start.wrapping_add(skipped), size: size - skipped })
     }
 
     pub(crate) fn is_none(self) -> bool {

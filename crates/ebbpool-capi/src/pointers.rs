@@ -33,12 +33,7 @@ fn check<T>(pointer: *const T, what: &'static str) -> Result<(), Failure> {
         return Err(CallFault::Null(what).into());
     }
     if !pointer.is_aligned() {
-        return Err(CallFault::Misaligned {
-            what,
-            address: pointer.addr(),
-            alignment: align_of::<T>(),
-        }
-        .into());
+        return Err(CallFault::Misaligned { what, address: pointer.addr(), alignment: align_of::<T>() }.into());
     }
     Ok(())
 }
@@ -48,10 +43,7 @@ fn check<T>(pointer: *const T, what: &'static str) -> Result<(), Failure> {
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of a live `T` that is not changed while the reference is used.
-pub(crate) unsafe fn object<'a, T>(
-    pointer: *const T,
-    what: &'static str,
-) -> Result<&'a T, Failure> {
+pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T, Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     Ok(unsafe { &*pointer })
@@ -70,11 +62,7 @@ fn check_list<T>(start: *const T, count: usize, what: &'static str) -> Result<()
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of `count` values that are not changed while the list is used.
-pub(crate) unsafe fn list<'a, T>(
-    start: *const T,
-    count: usize,
-    what: &'static str,
-) -> Result<&'a [T], Failure> {
+pub(crate) unsafe fn list<'a, T>(start: *const T, count: usize, what: &'static str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
@@ -88,11 +76,7 @@ pub(crate) unsafe fn list<'a, T>(
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of `count` numbers, which nothing else uses meanwhile.
-pub(crate) unsafe fn list_mut<'a>(
-    start: *mut u32,
-    count: usize,
-    what: &'static str,
-) -> Result<&'a mut [u32], Failure> {
+pub(crate) unsafe fn list_mut<'a>(start: *mut u32, count: usize, what: &'static str) -> Result<&'a mut [u32], Failure> {
     if count == 0 {
         return Ok(&mut []);
     }
@@ -106,11 +90,7 @@ pub(crate) unsafe fn list_mut<'a>(
 /// # Safety
 ///
 /// The pointer is null, not aligned, or may be written.
-pub(crate) unsafe fn write<T>(
-    pointer: *mut T,
-    what: &'static str,
-    value: T,
-) -> Result<(), Failure> {
+pub(crate) unsafe fn write<T>(pointer: *mut T, what: &'static str, value: T) -> Result<(), Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     unsafe { pointer.write(value) };
@@ -135,10 +115,7 @@ unsafe fn struct_size<T: Versioned>(pointer: *const T) -> Result<usize, Failure>
         )));
     }
     if size > LARGEST_STRUCT {
-        return Err(Failure::version(format!(
-            "{}.struct_size is {size}, and no version has such a struct",
-            T::NAME
-        )));
+        return Err(Failure::version(format!("{}.struct_size is {size}, and no version has such a struct", T::NAME)));
     }
     Ok(size)
 }
@@ -156,10 +133,7 @@ pub(crate) unsafe fn versioned<T: Versioned>(pointer: *const T) -> Result<T, Fai
     // SAFETY: the struct has `size` bytes, which are not changed meanwhile.
     let further = (size_of::<T>()..size).any(|at| unsafe { bytes.add(at).read() } != 0);
     if further {
-        return Err(Failure::version(format!(
-            "{} has fields that this version of the library does not know",
-            T::NAME
-        )));
+        return Err(Failure::version(format!("{} has fields that this version of the library does not know", T::NAME)));
     }
     // SAFETY: it is aligned and large enough, and every value of the fields' types is valid.
     Ok(unsafe { pointer.read() })
@@ -184,10 +158,7 @@ pub(crate) unsafe fn versioned_or_zeros<T: Versioned>(pointer: *const T) -> Resu
 /// # Safety
 ///
 /// As [`versioned`], and the struct may be written.
-pub(crate) unsafe fn write_versioned<T: Versioned>(
-    pointer: *mut T,
-    value: T,
-) -> Result<(), Failure> {
+pub(crate) unsafe fn write_versioned<T: Versioned>(pointer: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: the caller vouches for it.
     let size = unsafe { struct_size(pointer) }?;
     // SAFETY: it is aligned and has at least the size of a `T`.
@@ -203,18 +174,13 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
 /// # Safety
 ///
 /// The pointer is null, or that of bytes that end with a NUL and stay unchanged while the text is used.
-pub(crate) unsafe fn text<'a>(
-    pointer: *const c_char,
-    what: &'static str,
-) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a str, Failure> {
     check(pointer, what)?;
     let bytes = pointer.cast::<u8>();
     // SAFETY: no byte after the first NUL is read.
     let length = (0..LONGEST_TEXT).find(|&at| unsafe { bytes.add(at).read() } == 0);
     let Some(length) = length else {
-        return Err(Failure::invalid(format!(
-            "{what} has more than {LONGEST_TEXT} bytes"
-        )));
+        return Err(Failure::invalid(format!("{what} has more than {LONGEST_TEXT} bytes")));
     };
     // SAFETY: these bytes are before the NUL.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
@@ -227,12 +193,7 @@ pub(crate) unsafe fn text<'a>(
 /// # Safety
 ///
 /// `buffer` is null, or `capacity` bytes behind it may be written; `length` is null, not aligned, or may be written.
-pub(crate) unsafe fn write_text(
-    text: &str,
-    buffer: *mut c_char,
-    capacity: usize,
-    length: *mut usize,
-) -> Result<(), Failure> {
+pub(crate) unsafe fn write_text(text: &str, buffer: *mut c_char, capacity: usize, length: *mut usize) -> Result<(), Failure> {
     if buffer.is_null() && capacity > 0 {
         return Err(CallFault::Null("the buffer").into());
     }

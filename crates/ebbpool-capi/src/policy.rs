@@ -49,18 +49,11 @@ const FAILED: u32 = 2;
 
 impl PolicyHandle {
     pub(crate) fn new(policy: BarePolicy, region: Region) -> Self {
-        PolicyHandle {
-            state: AtomicU32::new(IDLE),
-            region,
-            policy: UnsafeCell::new(policy),
-        }
+        PolicyHandle { state: AtomicU32::new(IDLE), region, policy: UnsafeCell::new(policy) }
     }
 
     /// Runs a call, unless another one is running.
-    fn call(
-        &self,
-        body: impl FnOnce(&mut BarePolicy) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn call(&self, body: impl FnOnce(&mut BarePolicy) -> Result<(), Failure>) -> Result<(), Failure> {
         let claim = |from, to| {
             let order = (Ordering::Acquire, Ordering::Relaxed);
             self.state.compare_exchange(from, to, order.0, order.1)
@@ -72,9 +65,7 @@ impl PolicyHandle {
         }
         // SAFETY: the state is busy, and no other thread uses the policy until this one changes that.
         let policy = unsafe { &mut *self.policy.get() };
-        let (result, allocated) = placement::using(self.region, || {
-            catch_unwind(AssertUnwindSafe(|| body(policy)))
-        });
+        let (result, allocated) = placement::using(self.region, || catch_unwind(AssertUnwindSafe(|| body(policy))));
         let failed = result.is_err() || allocated;
         let state = if failed { FAILED } else { IDLE };
         self.state.store(state, Ordering::Release);
@@ -140,11 +131,7 @@ pub(crate) type MayEvict = Option<unsafe extern "C" fn(context: *mut c_void, fra
 ///
 /// The function may be called with the context.
 #[inline]
-pub(crate) unsafe fn may_evict_frame(
-    may_evict: MayEvict,
-    context: *mut c_void,
-    frame: u32,
-) -> bool {
+pub(crate) unsafe fn may_evict_frame(may_evict: MayEvict, context: *mut c_void, frame: u32) -> bool {
     match may_evict {
         // SAFETY: the caller vouches for it.
         Some(may_evict) => placement::outside(|| unsafe { may_evict(context, frame) != 0 }),
@@ -166,11 +153,7 @@ pub(crate) fn access_of(access: u32) -> Result<Access, Failure> {
 ///
 /// Errors: `EBBPOOL_NOT_FOUND`, `EBBPOOL_INVALID`, `EBBPOOL_NO_MEMORY`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_new(
-    spec: *const c_char,
-    frames: u32,
-    policy: *mut *mut PolicyHandle,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_new(spec: *const c_char, frames: u32, policy: *mut *mut PolicyHandle) -> StatusCode {
     guarded(|| {
         let what = "the pointer to the policy";
         // SAFETY: the pointers are what the header requires.
@@ -225,10 +208,7 @@ pub unsafe extern "C" fn ebbpool_policy_describe(
         let every_hit = !asked.contains(Capabilities::LEAVES_HITS_OUT);
         let found = bit(every_hit, EBBPOOL_POLICY_EVERY_HIT)
             | bit(asked.contains(Capabilities::COSTS), EBBPOOL_POLICY_COSTS)
-            | bit(
-                asked.contains(Capabilities::CLASSES),
-                EBBPOOL_POLICY_CLASSES,
-            )
+            | bit(asked.contains(Capabilities::CLASSES), EBBPOOL_POLICY_CLASSES)
             | bit(policy.ranks_victims(), EBBPOOL_POLICY_RANKS_DIRTY);
         // SAFETY: the pointers are what the header requires.
         unsafe {
@@ -246,11 +226,7 @@ pub unsafe extern "C" fn ebbpool_policy_describe(
 ///
 /// Errors: `EBBPOOL_INVALID` if the frame is empty, or between a miss and its admission.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_hit(
-    policy: *mut PolicyHandle,
-    frame: u32,
-    access: u32,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_hit(policy: *mut PolicyHandle, frame: u32, access: u32) -> StatusCode {
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, |policy| policy.hit(frame, access_of(access)?)) }
 }
@@ -268,10 +244,7 @@ pub unsafe extern "C" fn ebbpool_policy_wrote(policy: *mut PolicyHandle, frame: 
 
 /// The program left out this number of hits since the last call; for policies without `EBBPOOL_POLICY_EVERY_HIT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_hits_left_out(
-    policy: *mut PolicyHandle,
-    hits: u64,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_hits_left_out(policy: *mut PolicyHandle, hits: u64) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
         policy.omitted_hits(hits);
         Ok(())
@@ -347,10 +320,7 @@ pub unsafe extern "C" fn ebbpool_policy_victim(
 ///
 /// Errors: `EBBPOOL_INVALID` if the frame is empty already.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_evicted(
-    policy: *mut PolicyHandle,
-    frame: u32,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_evicted(policy: *mut PolicyHandle, frame: u32) -> StatusCode {
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, |policy| policy.evicted(frame)) }
 }
@@ -360,10 +330,7 @@ pub unsafe extern "C" fn ebbpool_policy_evicted(
 ///
 /// Errors: as `ebbpool_policy_evicted`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_dropped(
-    policy: *mut PolicyHandle,
-    frame: u32,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_dropped(policy: *mut PolicyHandle, frame: u32) -> StatusCode {
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, |policy| policy.dropped(frame)) }
 }
@@ -372,10 +339,7 @@ pub unsafe extern "C" fn ebbpool_policy_dropped(
 ///
 /// Errors: `EBBPOOL_INVALID` if the frame is empty.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_cleaned(
-    policy: *mut PolicyHandle,
-    frame: u32,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_cleaned(policy: *mut PolicyHandle, frame: u32) -> StatusCode {
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, |policy| policy.cleaned(frame)) }
 }
@@ -403,18 +367,10 @@ pub unsafe extern "C" fn ebbpool_policy_refuse(policy: *mut PolicyHandle) -> Sta
 ///
 /// Errors: `EBBPOOL_INVALID`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_costs(
-    policy: *mut PolicyHandle,
-    read_cost: f64,
-    write_cost: f64,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_costs(policy: *mut PolicyHandle, read_cost: f64, write_cost: f64) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
         check_costs(read_cost, write_cost)?;
-        policy.costs(Costs {
-            read: read_cost,
-            write: write_cost,
-            unit_us: 1.0,
-        });
+        policy.costs(Costs { read: read_cost, write: write_cost, unit_us: 1.0 });
         Ok(())
     };
     // SAFETY: the pointer is that of a policy, as the header requires.
@@ -431,10 +387,7 @@ mod tests {
         let mut policy = ptr::null_mut();
         // SAFETY: all pointers are those of live objects, and the policy is destroyed once.
         unsafe {
-            assert_eq!(
-                ebbpool_policy_new(c"lru".as_ptr(), 4, &raw mut policy),
-                EBBPOOL_OK
-            );
+            assert_eq!(ebbpool_policy_new(c"lru".as_ptr(), 4, &raw mut policy), EBBPOOL_OK);
             assert_eq!(with_policy(policy, |_| panic!("a fault")), EBBPOOL_PANIC);
             assert_eq!(ebbpool_policy_hit(policy, 0, EBBPOOL_READ), EBBPOOL_PANIC);
             assert_eq!(ebbpool_policy_destroy(policy), EBBPOOL_OK);

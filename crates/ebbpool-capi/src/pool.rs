@@ -33,13 +33,7 @@ unsafe fn open(
         owned.store(true, Ordering::Release);
     }
     // SAFETY: the caller vouches for it.
-    unsafe {
-        write(
-            pool,
-            "the pointer to the pool",
-            Box::into_raw(Box::new(opened)),
-        )
-    }
+    unsafe { write(pool, "the pointer to the pool", Box::into_raw(Box::new(opened))) }
 }
 
 /// Sets `*pool` to null, so that it is null if opening fails.
@@ -188,10 +182,7 @@ pub unsafe extern "C" fn ebbpool_pool_flush(pool: *mut PoolHandle, number: u64) 
 ///
 /// Errors: as `ebbpool_pool_flush`; pages that could not be written stay dirty.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_pool_checkpoint(
-    pool: *mut PoolHandle,
-    covered_lsn: *mut u64,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_pool_checkpoint(pool: *mut PoolHandle, covered_lsn: *mut u64) -> StatusCode {
     let body = |_: &PoolHandle, pool: &Pool| {
         let covered = pool.checkpoint()?.covered;
         if covered_lsn.is_null() {

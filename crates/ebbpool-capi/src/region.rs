@@ -18,11 +18,7 @@ use crate::policy::PolicyHandle;
 ///
 /// Errors: as `ebbpool_policy_new_in`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_policy_bytes(
-    spec: *const c_char,
-    frames: u32,
-    bytes: *mut usize,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_policy_bytes(spec: *const c_char, frames: u32, bytes: *mut usize) -> StatusCode {
     guarded(|| {
         // SAFETY: the pointers are what the header requires.
         let spec = unsafe {
@@ -94,12 +90,12 @@ fn make(spec: &str, frames: u32, region: Region) -> Result<(*mut PolicyHandle, u
     });
     let refusal = match allowed {
         Err(failure) => failure,
-        Ok(()) if !is_bounded => Failure::invalid(format!(
-            "{spec} may allocate memory when it is used, so it cannot lie in a region"
-        )),
-        Ok(()) if filled.bytes == 0 || filled.strayed => Failure::invalid(
-            "the program has an allocator of its own, so that no policy can lie in a region",
-        ),
+        Ok(()) if !is_bounded => {
+            Failure::invalid(format!("{spec} may allocate memory when it is used, so it cannot lie in a region"))
+        }
+        Ok(()) if filled.bytes == 0 || filled.strayed => {
+            Failure::invalid("the program has an allocator of its own, so that no policy can lie in a region")
+        }
         Ok(()) => return Ok((policy, filled.bytes)),
     };
     // SAFETY: it was made above.

@@ -125,10 +125,7 @@ fn figures(handle: &PoolHandle, pool: &Pool) -> PoolFigures {
 
 /// Stores what the pool has done so far.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbpool_pool_stats(
-    pool: *mut PoolHandle,
-    stats: *mut PoolFigures,
-) -> StatusCode {
+pub unsafe extern "C" fn ebbpool_pool_stats(pool: *mut PoolHandle, stats: *mut PoolFigures) -> StatusCode {
     let body = |handle: &PoolHandle, pool: &Pool| {
         // SAFETY: the pointer may be written, as the header requires.
         unsafe { write_versioned(stats, figures(handle, pool)) }

@@ -26,23 +26,9 @@ pub struct StorageCallbacks {
     /// Bytes of a page: a power of two from 64 to 2^30; 0 for 4096.
     pub page_size: u64,
     /// Reads `length` bytes from `offset` on, which are within the length that `length` returned or `set_length` set.
-    pub read_at: Option<
-        unsafe extern "C" fn(
-            context: *mut c_void,
-            buffer: *mut c_void,
-            length: usize,
-            offset: u64,
-        ) -> i32,
-    >,
+    pub read_at: Option<unsafe extern "C" fn(context: *mut c_void, buffer: *mut c_void, length: usize, offset: u64) -> i32>,
     /// Writes `length` bytes from `offset` on, also within the length.
-    pub write_at: Option<
-        unsafe extern "C" fn(
-            context: *mut c_void,
-            buffer: *const c_void,
-            length: usize,
-            offset: u64,
-        ) -> i32,
-    >,
+    pub write_at: Option<unsafe extern "C" fn(context: *mut c_void, buffer: *const c_void, length: usize, offset: u64) -> i32>,
     /// Returns when everything written so far survives a crash. After an error the pool writes no more.
     pub sync: Option<unsafe extern "C" fn(context: *mut c_void) -> i32>,
     /// Stores the length of the storage, in bytes. The pool calls it once, when it is opened.
@@ -122,12 +108,8 @@ impl CallbackStorage {
         let measure = callbacks.length.ok_or_else(|| missing("length"))?;
         let mut length = 0;
         // SAFETY: the header requires that the function may be called with the context, and stores a length.
-        outcome(unsafe { measure(callbacks.context, &raw mut length) }).map_err(|source| {
-            ebbpool::PoolError::Storage {
-                what: "the storage cannot say how long it is",
-                source,
-            }
-        })?;
+        outcome(unsafe { measure(callbacks.context, &raw mut length) })
+            .map_err(|source| ebbpool::PoolError::Storage { what: "the storage cannot say how long it is", source })?;
         Ok(CallbackStorage {
             calls,
             page_size: page_size as usize,
@@ -145,9 +127,7 @@ impl CallbackStorage {
     fn offset(&self, page: u64) -> io::Result<u64> {
         let offset = page.checked_mul(self.page_size as u64);
         let end = offset.and_then(|offset| offset.checked_add(self.page_size as u64));
-        offset
-            .filter(|_| end.is_some())
-            .ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+        offset.filter(|_| end.is_some()).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
     }
 
     fn read_page(&self, page: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -159,9 +139,7 @@ impl CallbackStorage {
         if stored.is_empty() {
             return Ok(());
         }
-        let Calls {
-            context, read_at, ..
-        } = self.calls;
+        let Calls { context, read_at, .. } = self.calls;
         // SAFETY: the buffer has the length that is passed, and the header requires the rest.
         outcome(unsafe { read_at(context, stored.as_mut_ptr().cast(), stored.len(), offset) })
     }
@@ -169,9 +147,7 @@ impl CallbackStorage {
     fn write_page(&self, page: u64, buffer: &[u8]) -> io::Result<()> {
         let offset = self.offset(page)?;
         self.grow_to(offset + self.page_size as u64)?;
-        let Calls {
-            context, write_at, ..
-        } = self.calls;
+        let Calls { context, write_at, .. } = self.calls;
         // SAFETY: the buffer has the length that is passed, and the header requires the rest.
         outcome(unsafe { write_at(context, buffer.as_ptr().cast(), buffer.len(), offset) })
     }
@@ -184,11 +160,7 @@ impl CallbackStorage {
         if self.length.load(Ordering::Acquire) >= bytes {
             return Ok(());
         }
-        let Calls {
-            context,
-            set_length,
-            ..
-        } = self.calls;
+        let Calls { context, set_length, .. } = self.calls;
         // SAFETY: the header requires that the function may be called with the context.
         outcome(unsafe { set_length(context, bytes) })?;
         self.length.store(bytes, Ordering::Release);

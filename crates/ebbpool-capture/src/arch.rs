@@ -31,11 +31,7 @@ const X86_64: [(&str, i16); 16] = [
 
 impl Arch {
     /// The architecture of this program.
-    pub const THIS: Arch = if cfg!(target_arch = "aarch64") {
-        Arch::Aarch64
-    } else {
-        Arch::X86_64
-    };
+    pub const THIS: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
 
     /// The offset of the instruction pointer in the context of a uprobe's program.
     pub(crate) fn instruction_pointer(self) -> i16 {
@@ -99,25 +95,16 @@ mod tests {
         for name in ["%rax", "%eax", "%ax", "%al"] {
             assert_eq!(x86(name), Some(80), "{name}");
         }
-        for (name, offset) in [
-            ("%rbp", 32),
-            ("%bpl", 32),
-            ("%r8", 72),
-            ("%r13d", 16),
-            ("%r15b", 0),
-            ("%sil", 104),
-            ("%rsp", 152),
-        ] {
+        for (name, offset) in
+            [("%rbp", 32), ("%bpl", 32), ("%r8", 72), ("%r13d", 16), ("%r15b", 0), ("%sil", 104), ("%rsp", 152)]
+        {
             assert_eq!(x86(name), Some(offset), "{name}");
         }
         for name in ["rax", "%xmm0", "%rip", "%r16", "%", "", "%é"] {
             assert_eq!(x86(name), None, "{name}");
         }
         let arm = |name| Arch::Aarch64.register(name);
-        assert_eq!(
-            (arm("x0"), arm("w19"), arm("x30")),
-            (Some(0), Some(152), Some(240))
-        );
+        assert_eq!((arm("x0"), arm("w19"), arm("x30")), (Some(0), Some(152), Some(240)));
         assert_eq!(arm("sp"), Some(248));
         for name in ["xzr", "wzr", "x31", "x-1", "x30000", "y1", "", "x"] {
             assert_eq!(arm(name), None, "{name}");

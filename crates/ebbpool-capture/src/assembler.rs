@@ -67,14 +67,7 @@ macro_rules! jumps {
 }
 
 impl Assembler {
-    fn put(
-        &mut self,
-        code: u8,
-        to: Register,
-        from: Register,
-        offset: i16,
-        value: i32,
-    ) -> &mut Self {
+    fn put(&mut self, code: u8, to: Register, from: Register, offset: i16, value: i32) -> &mut Self {
         self.code.push(instruction(code, to, from, offset, value));
         self
     }
@@ -115,8 +108,7 @@ impl Assembler {
     }
 
     pub(crate) fn set64(&mut self, to: Register, value: u64) -> &mut Self {
-        self.put(0x18, to, 0, 0, value as i32)
-            .put(0, 0, 0, 0, (value >> 32) as i32)
+        self.put(0x18, to, 0, 0, value as i32).put(0, 0, 0, 0, (value >> 32) as i32)
     }
 
     /// The map with this descriptor.

@@ -75,12 +75,7 @@ impl KernelTypes {
             types.push(at);
             at = at.checked_add(12 + details(number(at + 4)? as u32)?)?;
         }
-        let mut found = KernelTypes {
-            data,
-            types,
-            strings,
-            structures: HashMap::new(),
-        };
+        let mut found = KernelTypes { data, types, strings, structures: HashMap::new() };
         found.structures = found.named_structures();
         Some(found)
     }
@@ -140,10 +135,7 @@ impl KernelTypes {
 
     fn within(&self, mut at: usize, member: &[u8], depth: u32, members: &mut u32) -> Option<i32> {
         for _ in 0..DEEPEST {
-            let is_alias = matches!(
-                kind_of(self.number(at + 4)?),
-                kind::TYPEDEF..=kind::RESTRICT | kind::TYPE_TAG
-            );
+            let is_alias = matches!(kind_of(self.number(at + 4)?), kind::TYPEDEF..=kind::RESTRICT | kind::TYPE_TAG);
             if !is_alias {
                 break;
             }
@@ -158,19 +150,14 @@ impl KernelTypes {
             let entry = at + 12 + 12 * index;
             let offset = self.number(entry + 8)?;
             // With this flag the upper bits are the width of a bit field.
-            let bits = if info >> 31 == 1 {
-                offset & 0xff_ffff
-            } else {
-                offset
-            };
+            let bits = if info >> 31 == 1 { offset & 0xff_ffff } else { offset };
             let bytes = (bits / 8) as i32;
             let name = self.text(self.number(entry)?)?;
             match name {
                 name if name == member => Some(bytes),
                 [] => {
                     let inner = *self.types.get(self.number(entry + 4)? as usize)?;
-                    self.within(inner, member, depth - 1, members)?
-                        .checked_add(bytes)
+                    self.within(inner, member, depth - 1, members)?.checked_add(bytes)
                 }
                 _ => None,
             }
@@ -274,10 +261,7 @@ mod tests {
     #[test]
     fn this_kernel_describes_its_files() {
         let Ok(types) = KernelTypes::of_kernel() else {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: this kernel does not describe its types"
-            );
+            let _ = writeln!(std::io::stderr(), "skipped: this kernel does not describe its types");
             return;
         };
         assert!(types.offset("task_struct", "files").expect("an offset") > 0);

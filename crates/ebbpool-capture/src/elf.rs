@@ -98,13 +98,7 @@ impl ElfProgram {
         }
         let notes = Notes::of_file(&file, &data, &mut budget)?;
         let (probes, build_id) = (notes.usdt_probes(), notes.build_id());
-        Ok(ElfProgram {
-            segments,
-            symbols,
-            probes,
-            build_id,
-            data,
-        })
+        Ok(ElfProgram { segments, symbols, probes, build_id, data })
     }
 
     /// The identity of the build, in hexadecimal; empty if the linker wrote none.
@@ -113,11 +107,7 @@ impl ElfProgram {
     }
 
     /// The USDT probes of a provider with this name.
-    pub fn probes<'a>(
-        &'a self,
-        provider: &'a str,
-        name: &'a str,
-    ) -> impl Iterator<Item = &'a UsdtProbe> {
+    pub fn probes<'a>(&'a self, provider: &'a str, name: &'a str) -> impl Iterator<Item = &'a UsdtProbe> {
         let fits = move |probe: &&UsdtProbe| probe.provider == provider && probe.name == name;
         self.probes.iter().filter(fits)
     }
@@ -151,9 +141,7 @@ impl ElfProgram {
 
     /// The offset in the file of an address.
     pub fn offset(&self, address: u64) -> Option<u64> {
-        let within = |segment: &&Segment| {
-            address >= segment.address && address - segment.address < segment.bytes
-        };
+        let within = |segment: &&Segment| address >= segment.address && address - segment.address < segment.bytes;
         let segment = self.segments.iter().find(within)?;
         segment.offset.checked_add(address - segment.address)
     }
@@ -168,11 +156,7 @@ impl ElfProgram {
             segment.executable && (start..end).contains(&offset)
         };
         let segment = self.segments.iter().find(within)?;
-        Some(
-            offset
-                .wrapping_add(segment.address)
-                .wrapping_sub(segment.offset),
-        )
+        Some(offset.wrapping_add(segment.address).wrapping_sub(segment.offset))
     }
 }
 
@@ -203,10 +187,7 @@ impl NameBudget {
     /// A name without an end was looked at to the end of the file.
     fn spend_bytes(&mut self, name: Option<&[u8]>) -> Result<(), String> {
         let bytes = name.map_or(self.1, |name| name.len() as u64);
-        self.0 = self
-            .0
-            .checked_sub(bytes)
-            .ok_or("its names are longer than the file")?;
+        self.0 = self.0.checked_sub(bytes).ok_or("its names are longer than the file")?;
         Ok(())
     }
 }
@@ -230,11 +211,7 @@ impl<'data> Notes<'data> {
         let problem = |error: object::Error| format!("not a 64-bit ELF program: {error}");
         let endian = LittleEndian;
         let sections = file.elf_header().sections(endian, data).map_err(problem)?;
-        let mut found = Notes {
-            base: 0,
-            probes: None,
-            build: None,
-        };
+        let mut found = Notes { base: 0, probes: None, build: None };
         for section in sections.iter() {
             let name = sections.section_name(endian, section).ok();
             budget.spend_bytes(name)?;
@@ -288,11 +265,7 @@ fn notes(mut section: &[u8]) -> impl Iterator<Item = Note<'_>> {
         };
         let (name, contents, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
         let rest = section.get(12..)?;
-        let note = Note {
-            name: rest.get(..name)?,
-            kind,
-            contents: rest.get(name.next_multiple_of(4)..)?.get(..contents)?,
-        };
+        let note = Note { name: rest.get(..name)?, kind, contents: rest.get(name.next_multiple_of(4)..)?.get(..contents)? };
         let end = name.next_multiple_of(4) + contents.next_multiple_of(4);
         section = rest.get(end..).unwrap_or_default();
         Some(note)
@@ -310,12 +283,7 @@ fn usdt_probe(note: &[u8], base: u64) -> Option<UsdtProbe> {
         0 => 0,
         base => base.wrapping_sub(linked_base),
     };
-    Some(UsdtProbe {
-        provider: text()?,
-        name: text()?,
-        address: address.wrapping_add(moved),
-        operands: text()?,
-    })
+    Some(UsdtProbe { provider: text()?, name: text()?, address: address.wrapping_add(moved), operands: text()? })
 }
 
 #[cfg(test)]
@@ -330,10 +298,7 @@ mod tests {
         }
         note.extend(b"postgresql\0buffer__read__done\0-4@%eax\0");
         let probe = usdt_probe(&note, 0).expect("a probe");
-        assert_eq!(
-            (probe.address, probe.name.as_str()),
-            (0x1000, "buffer__read__done")
-        );
+        assert_eq!((probe.address, probe.name.as_str()), (0x1000, "buffer__read__done"));
         assert_eq!(probe.operands, "-4@%eax");
         assert_eq!(usdt_probe(&note, 0x700).expect("a probe").address, 0x1200);
         assert_eq!(usdt_probe(&note[..20], 0), None);

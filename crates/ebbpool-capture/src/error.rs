@@ -71,9 +71,7 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// The target has ended, or has become another program, since it was looked at.
-    #[error(
-        "{0}: the process ended, or its program changed, before the probes were attached; nothing is attached"
-    )]
+    #[error("{0}: the process ended, or its program changed, before the probes were attached; nothing is attached")]
     Changed(String),
     /// Another capture of the same target runs.
     #[error("process {0} is being captured by another program; wait for its end")]
@@ -109,32 +107,20 @@ impl CaptureError {
     }
 
     pub(crate) fn malformed(file: impl Into<String>, problem: impl Into<String>) -> CaptureError {
-        CaptureError::Malformed {
-            file: file.into(),
-            problem: problem.into(),
-        }
+        CaptureError::Malformed { file: file.into(), problem: problem.into() }
     }
 
     /// The refusal of a system call of the kernel's probes.
     pub(crate) fn of_kernel(attempt: &str, error: io::Error) -> CaptureError {
         let attempt = attempt.to_owned();
         match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => CaptureError::Privilege {
-                attempt,
-                source: error,
-            },
-            _ => CaptureError::Kernel {
-                attempt,
-                detail: error.to_string(),
-            },
+            Some(libc::EPERM | libc::EACCES) => CaptureError::Privilege { attempt, source: error },
+            _ => CaptureError::Kernel { attempt, detail: error.to_string() },
         }
     }
 
     /// True if the request is wrong, and not the system.
     pub fn is_request(&self) -> bool {
-        matches!(
-            self,
-            CaptureError::Several { .. } | CaptureError::Request(_)
-        )
+        matches!(self, CaptureError::Several { .. } | CaptureError::Request(_))
     }
 }

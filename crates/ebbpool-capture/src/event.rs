@@ -83,11 +83,7 @@ pub(crate) const SLOTS: u32 = 1 << 14;
 /// Begins a uprobe's program: R6 is its context. The program ends at once if the processor is not at `address`, as in another
 /// server that runs the same file: addresses differ by server, and its processes inherit them.
 pub(crate) fn begin(program: &mut Assembler, arch: Arch, address: u64) {
-    program
-        .copy(R6, R1)
-        .load64(R1, R6, arch.instruction_pointer())
-        .set64(R2, address)
-        .jump_unless_equal(R1, R2, "out");
+    program.copy(R6, R1).load64(R1, R6, arch.instruction_pointer()).set64(R2, address).jump_unless_equal(R1, R2, "out");
 }
 
 /// What the processes of one server have in their memory, and those of others that run the same file have not.
@@ -103,11 +99,7 @@ pub(crate) struct Owner {
 /// their addresses differ, or without address randomisation what their postmaster has written into their memory.
 pub(crate) fn begin_for(program: &mut Assembler, arch: Arch, address: u64, owner: Option<Owner>) {
     const OWNER: i16 = -8;
-    program
-        .copy(R6, R1)
-        .load64(R1, R6, arch.instruction_pointer())
-        .set64(R2, address)
-        .jump_unless_equal(R1, R2, "other");
+    program.copy(R6, R1).load64(R1, R6, arch.instruction_pointer()).set64(R2, address).jump_unless_equal(R1, R2, "other");
     if let Some(owner) = owner {
         program
             .set(R1, 0)
@@ -198,10 +190,7 @@ pub(crate) fn mark_after_left_out(program: &mut Assembler, maps: Maps, bit: i32)
 
 /// Hands the event over and ends the program; adds the ends of its other branches.
 pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
-    program
-        .copy(R1, R7)
-        .set(R2, NO_WAKE_UP)
-        .call(Helper::Submit);
+    program.copy(R1, R7).set(R2, NO_WAKE_UP).call(Helper::Submit);
     if program.is_wanted("out") {
         program.label("out");
     }
@@ -218,13 +207,7 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
         program.store32_value(R1, 0, 1);
     }
     if remembers || program.is_wanted("drop") {
-        program
-            .label("drop")
-            .copy(R1, R7)
-            .set(R2, NO_WAKE_UP)
-            .call(Helper::Discard)
-            .set(R0, 0)
-            .exit();
+        program.label("drop").copy(R1, R7).set(R2, NO_WAKE_UP).call(Helper::Discard).set(R0, 0).exit();
     }
     program.label("lost");
     count(program, maps.lost);
@@ -233,28 +216,13 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
 
 /// Adds 1 to a number that programs share, and ends the program.
 fn count(program: &mut Assembler, map: i32) {
-    program
-        .map_value(R1, map, 0)
-        .set(R2, 1)
-        .add_atomically(R1, 0, R2)
-        .set(R0, 0)
-        .exit();
+    program.map_value(R1, map, 0).set(R2, 1).add_atomically(R1, 0, R2).set(R0, 0).exit();
 }
 
 /// Copies `bytes` bytes of the program's memory into the event at `to`: from the address in the register at `register` of the
 /// context, plus `distance`.
-pub(crate) fn copy_memory(
-    program: &mut Assembler,
-    to: i16,
-    bytes: i32,
-    register: i16,
-    distance: i32,
-) {
-    program
-        .copy(R1, R7)
-        .add_value(R1, to.into())
-        .set(R2, bytes)
-        .load64(R3, R6, register);
+pub(crate) fn copy_memory(program: &mut Assembler, to: i16, bytes: i32, register: i16, distance: i32) {
+    program.copy(R1, R7).add_value(R1, to.into()).set(R2, bytes).load64(R3, R6, register);
     if distance != 0 {
         program.add_value(R3, distance);
     }
@@ -275,10 +243,7 @@ mod tests {
         let bytes: Vec<u8> = (1u32..=8).flat_map(u32::to_le_bytes).collect();
         let event = PageEvent::parse(&bytes).expect("an event");
         assert_eq!((event.kind, event.process), (1, 2));
-        assert_eq!(
-            (event.object, event.page, event.detail),
-            ([3, 4, 5, 6], 7, 8)
-        );
+        assert_eq!((event.object, event.page, event.detail), ([3, 4, 5, 6], 7, 8));
         assert_eq!(PageEvent::parse(&bytes[..31]), None);
     }
 
@@ -286,14 +251,8 @@ mod tests {
     fn samples_have_their_share_of_pages() {
         for share in [0.5, 0.1] {
             let limit = (ALL_PAGES as f64 * share) as u64;
-            let pages = (0..100_000).map(|page| PageEvent {
-                object: [1663, 5, 16384, 0],
-                page,
-                ..PageEvent::default()
-            });
-            let kept = pages
-                .filter(|event| event.sample_position() < limit)
-                .count();
+            let pages = (0..100_000).map(|page| PageEvent { object: [1663, 5, 16384, 0], page, ..PageEvent::default() });
+            let kept = pages.filter(|event| event.sample_position() < limit).count();
             assert!((kept as f64 / 100_000.0 - share).abs() < 0.01, "{kept}");
         }
     }

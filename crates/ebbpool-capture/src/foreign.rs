@@ -79,18 +79,14 @@ pub(crate) fn head<const N: usize>(path: &str) -> io::Result<[u8; N]> {
 /// A text that the kernel makes of a process, such as `/proc/PID/stat`. Names in it may be no UTF-8.
 pub(crate) fn kernel_text(path: &str) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(KERNEL_TEXT)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(KERNEL_TEXT).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Bytes of this machine's memory.
 pub(crate) fn memory_bytes() -> Option<u64> {
     let text = kernel_text("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     kilobytes.checked_mul(1024)
 }
@@ -125,11 +121,7 @@ struct Version {
 impl Version {
     fn from_file(file: &File) -> io::Result<Version> {
         let found = file.metadata()?;
-        Ok(Version {
-            identity: (found.dev(), found.ino()),
-            bytes: found.len(),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
+        Ok(Version { identity: (found.dev(), found.ino()), bytes: found.len(), changed: (found.ctime(), found.ctime_nsec()) })
     }
 }
 
@@ -157,9 +149,7 @@ impl ProgramFile {
         let kind = rustix::fs::fstatfs(&file)?.f_type;
         // An overlay hands the question for a file's places on a disk on to the file system below, and FUSE has no answer.
         // Others, such as tmpfs, have none either: there the overlay must be one that is mounted here, too, by root.
-        let may_be_above = kind == OVERLAY
-            && !kernel::has_places_on_disk(&file)
-            && !is_mounted_here(&file, mounts);
+        let may_be_above = kind == OVERLAY && !kernel::has_places_on_disk(&file) && !is_mounted_here(&file, mounts);
         if kind == FUSE || may_be_above {
             let above = match may_be_above {
                 true => "an overlay that may be above ",
@@ -216,16 +206,13 @@ fn is_mounted_here(file: &File, mounts: &str) -> bool {
     let device = |line: &str| line.split(' ').nth(2).map(str::to_owned);
     let find = || {
         let about = kernel_text(&format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-        let number = about
-            .lines()
-            .find_map(|line| line.strip_prefix("mnt_id:"))?;
+        let number = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
         let of_number = format!("{} ", number.trim());
         let theirs = kernel_text(mounts).ok()?;
         let line = theirs.lines().find(|line| line.starts_with(&of_number))?;
         let wanted = device(line)?;
         let own = kernel_text("/proc/self/mountinfo").ok()?;
-        own.lines()
-            .find_map(|line| device(line).filter(|it| *it == wanted))
+        own.lines().find_map(|line| device(line).filter(|it| *it == wanted))
     };
     find().is_some()
 }
@@ -398,11 +385,7 @@ mod tests {
         symlink("../../../../../../../etc/passwd", path("srv/data/above")).expect("a link");
         let directory = ForeignDirectory {
             path: "/srv/data".into(),
-            ..ForeignDirectory::open(
-                &path("srv/data").to_string_lossy(),
-                &root.path().to_string_lossy(),
-            )
-            .expect("a directory")
+            ..ForeignDirectory::open(&path("srv/data").to_string_lossy(), &root.path().to_string_lossy()).expect("a directory")
         };
         for link in ["absolute", "relative"] {
             let read = directory.read(&format!("{link}/file"), SMALL);
@@ -447,24 +430,11 @@ mod tests {
     #[test]
     fn no_other_file_of_this_crate_opens_files() {
         const OPENS: [&str; 9] = [
-            "File::open",
-            "OpenOptions",
-            "fs::read(",
-            "fs::read_to_string(",
-            "fs::read_dir(",
-            "fs::metadata(",
-            "fs::symlink_metadata(",
-            "fs::canonicalize(",
-            "libc::open",
+            "File::open", "OpenOptions", "fs::read(", "fs::read_to_string(", "fs::read_dir(", "fs::metadata(",
+            "fs::symlink_metadata(", "fs::canonicalize(", "libc::open",
         ];
         /// They read `/sys`, the kernel's counters, and a device that the caller names.
-        const OWN: [&str; 5] = [
-            "foreign.rs",
-            "kernel.rs",
-            "btf.rs",
-            "written.rs",
-            "device.rs",
-        ];
+        const OWN: [&str; 5] = ["foreign.rs", "kernel.rs", "btf.rs", "written.rs", "device.rs"];
         let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
         let mut looked_at = 0;
         while let Some(folder) = folders.pop() {
@@ -474,19 +444,12 @@ mod tests {
                     folders.push(path);
                     continue;
                 }
-                let name = path
-                    .file_name()
-                    .expect("a name")
-                    .to_string_lossy()
-                    .into_owned();
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
                 if OWN.contains(&name.as_str()) {
                     continue;
                 }
                 let text = fs::read_to_string(&path).expect("a source");
-                let code = text
-                    .split("#[cfg(test)]\nmod tests")
-                    .next()
-                    .unwrap_or_default();
+                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
                 let code = code.replace("ProgramFile::open", "");
                 for open in OPENS {
                     assert!(!code.contains(open), "{path:?} has {open}; use foreign.rs");

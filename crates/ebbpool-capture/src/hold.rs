@@ -35,17 +35,9 @@ impl CaptureLock {
         LockFile::remove_left_over();
         let file = LockFile::take(&name).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => CaptureError::Busy(process.0),
-            _ => CaptureError::Write {
-                file: directory_path(),
-                source: error,
-            },
+            _ => CaptureError::Write { file: directory_path(), source: error },
         })?;
-        Ok(CaptureLock {
-            process,
-            handle,
-            started,
-            _file: file,
-        })
+        Ok(CaptureLock { process, handle, started, _file: file })
     }
 
     /// False once the process has ended.
@@ -89,9 +81,7 @@ fn directory() -> io::Result<OwnedFd> {
     let found = rustix::fs::fstat(&directory)?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();
     if !is_own || found.st_mode & 0o077 != 0 {
-        return Err(io::Error::other(
-            "other users may write there; remove this directory",
-        ));
+        return Err(io::Error::other("other users may write there; remove this directory"));
     }
     Ok(directory)
 }
@@ -113,9 +103,7 @@ impl LockFile {
             let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(&directory, &name, flags, Mode::empty());
             // A capture in another name space of processes holds its own.
-            let is_free = file.is_ok_and(|file| {
-                rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-            });
+            let is_free = file.is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
             if is_free {
                 let _ = rustix::fs::unlinkat(&directory, &name, AtFlags::empty());
             }
@@ -132,11 +120,7 @@ impl LockFile {
             let opened = rustix::fs::fstat(&file)?;
             let named = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
             if named.is_ok_and(|named| named.st_ino == opened.st_ino) {
-                return Ok(LockFile {
-                    directory,
-                    name: name.to_owned(),
-                    _file: file,
-                });
+                return Ok(LockFile { directory, name: name.to_owned(), _file: file });
             }
         }
     }
@@ -206,9 +190,6 @@ mod tests {
         }
         child.wait().expect("its end");
         assert!(!lock.is_alive() && !lock.is_the_same());
-        assert!(matches!(
-            Process(i32::MAX).lock(),
-            Err(CaptureError::NotFound(_))
-        ));
+        assert!(matches!(Process(i32::MAX).lock(), Err(CaptureError::NotFound(_))));
     }
 }

@@ -91,20 +91,13 @@ fn owned(descriptor: i64) -> OwnedFd {
 /// Raises `RLIMIT_MEMLOCK`, against which maps count before Linux 5.11. Without the right to raise it, the creation of a map
 /// reports the kernel's error.
 pub(crate) fn raise_memory_limit() {
-    let all = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
+    let all = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is to a local structure, which the kernel only reads.
     let _ = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) };
 }
 
 fn create_map(kind: MapKind, key: u32, value: u32, entries: u32) -> io::Result<OwnedFd> {
-    let mut attributes = [
-        kind as u64 | u64::from(key) << 32,
-        u64::from(value) | u64::from(entries) << 32,
-        0,
-    ];
+    let mut attributes = [kind as u64 | u64::from(key) << 32, u64::from(value) | u64::from(entries) << 32, 0];
     bpf(Command::MapCreate, &mut attributes).map(owned)
 }
 
@@ -135,12 +128,7 @@ impl<const N: usize> SharedNumbers<N> {
     pub(crate) fn get(&self) -> io::Result<[u64; N]> {
         let mut numbers = [0u64; N];
         let key = 0u32;
-        let mut attributes = [
-            self.descriptor() as u64,
-            &raw const key as u64,
-            numbers.as_mut_ptr() as u64,
-            0,
-        ];
+        let mut attributes = [self.descriptor() as u64, &raw const key as u64, numbers.as_mut_ptr() as u64, 0];
         // The key has 4 bytes and the value 8 times N, as the map was created.
         bpf(Command::MapLookup, &mut attributes)?;
         Ok(numbers)
@@ -148,12 +136,7 @@ impl<const N: usize> SharedNumbers<N> {
 
     pub(crate) fn set(&self, numbers: [u64; N]) -> io::Result<()> {
         let key = 0u32;
-        let mut attributes = [
-            self.descriptor() as u64,
-            &raw const key as u64,
-            numbers.as_ptr() as u64,
-            0,
-        ];
+        let mut attributes = [self.descriptor() as u64, &raw const key as u64, numbers.as_ptr() as u64, 0];
         // The key has 4 bytes and the value 8 times N, as the map was created.
         bpf(Command::MapUpdate, &mut attributes).map(|_| ())
     }
@@ -178,12 +161,7 @@ impl ProcessSet {
 
     pub(crate) fn insert(&self, process: i32) -> io::Result<()> {
         let value = 1u32;
-        let mut attributes = [
-            self.descriptor() as u64,
-            &raw const process as u64,
-            &raw const value as u64,
-            0,
-        ];
+        let mut attributes = [self.descriptor() as u64, &raw const process as u64, &raw const value as u64, 0];
         // Key and value have 4 bytes each, as the map was created.
         bpf(Command::MapUpdate, &mut attributes).map(|_| ())
     }
@@ -236,10 +214,7 @@ pub(crate) fn load_program(kind: ProgramKind, code: &[u64]) -> Result<OwnedFd, C
         Err(error) => {
             let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
             let text = String::from_utf8_lossy(text);
-            let reason = text
-                .lines()
-                .rev()
-                .find(|line| !line.starts_with("processed"));
+            let reason = text.lines().rev().find(|line| !line.starts_with("processed"));
             Err(CaptureError::Kernel {
                 attempt: "load a BPF program".into(),
                 detail: format!("{error}: {}", reason.unwrap_or_default()),
@@ -257,11 +232,7 @@ pub(crate) fn process_handle(process: i32) -> io::Result<OwnedFd> {
 
 /// True once the process of the descriptor has ended.
 pub(crate) fn has_ended(process: &OwnedFd) -> bool {
-    let mut waited = libc::pollfd {
-        fd: process.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut waited = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: the pointer is to one local structure, and the call does not wait.
     let ready = unsafe { libc::poll(&raw mut waited, 1, 0) };
     ready == 1
@@ -283,10 +254,7 @@ struct FilePlaces {
 pub(crate) fn has_places_on_disk(file: &fs::File) -> bool {
     /// `FS_IOC_FIEMAP`.
     const PLACES: u32 = 0xc020_660b;
-    let mut places = FilePlaces {
-        bytes: u64::MAX,
-        ..FilePlaces::default()
-    };
+    let mut places = FilePlaces { bytes: u64::MAX, ..FilePlaces::default() };
     // SAFETY: the kernel reads and writes one such structure, which has room for no place behind it, and says so.
     unsafe { libc::ioctl(file.as_raw_fd(), PLACES as _, &raw mut places) == 0 }
 }
@@ -318,19 +286,11 @@ pub(crate) struct Probe {
 
 /// Runs `code` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in every
 /// process that maps the file.
-pub(crate) fn probe(
-    path: &str,
-    offset: u64,
-    code: &[u64],
-    pid: Option<i32>,
-) -> Result<Probe, CaptureError> {
+pub(crate) fn probe(path: &str, offset: u64, code: &[u64], pid: Option<i32>) -> Result<Probe, CaptureError> {
     let program = load_program(ProgramKind::Kprobe, code)?;
     let refused = match perf_event(path, offset, &program, pid) {
         Ok(attached) => {
-            return Ok(Probe {
-                _attached: attached,
-                _program: program,
-            });
+            return Ok(Probe { _attached: attached, _program: program });
         }
         Err(refused) => refused,
     };
@@ -344,10 +304,7 @@ pub(crate) fn probe(
     // The file is none that has a program, so that no kernel makes the link.
     check_links(pid, || create_uprobe_link(c"/", 0, &program, NO_PROCESS))?;
     match uprobe_link(path, offset, &program, pid) {
-        Ok(attached) => Ok(Probe {
-            _attached: attached,
-            _program: program,
-        }),
+        Ok(attached) => Ok(Probe { _attached: attached, _program: program }),
         Err(_) => Err(refused),
     }
 }
@@ -358,10 +315,7 @@ const NO_PROCESS: u32 = u32::MAX;
 /// Refuses a probe of one process on kernels whose links of uprobes compare the number of the process with that of a thread.
 /// These look at the file when `ask` asks for a link in the process -1, and the others refuse the number before that; libbpf
 /// asks so, too.
-fn check_links<L>(
-    pid: Option<i32>,
-    ask: impl FnOnce() -> io::Result<L>,
-) -> Result<(), CaptureError> {
+fn check_links<L>(pid: Option<i32>, ask: impl FnOnce() -> io::Result<L>) -> Result<(), CaptureError> {
     let refuses = |error: io::Error| error.raw_os_error() == Some(libc::EINVAL);
     if pid.is_none() || ask().is_err_and(refuses) {
         return Ok(());
@@ -375,25 +329,14 @@ fn check_links<L>(
 }
 
 /// The same as [`perf_event`] by a link of BPF.
-fn uprobe_link(
-    path: &str,
-    offset: u64,
-    program: &OwnedFd,
-    pid: Option<i32>,
-) -> Result<OwnedFd, CaptureError> {
+fn uprobe_link(path: &str, offset: u64, program: &OwnedFd, pid: Option<i32>) -> Result<OwnedFd, CaptureError> {
     let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
     let process = pid.map_or(0, |pid| pid as u32);
-    create_uprobe_link(&name, offset, program, process)
-        .map_err(|error| CaptureError::of_kernel("probe another program", error))
+    create_uprobe_link(&name, offset, program, process).map_err(|error| CaptureError::of_kernel("probe another program", error))
 }
 
 /// The process 0 stands for all processes.
-fn create_uprobe_link(
-    path: &CStr,
-    offset: u64,
-    program: &OwnedFd,
-    process: u32,
-) -> io::Result<OwnedFd> {
+fn create_uprobe_link(path: &CStr, offset: u64, program: &OwnedFd, process: u32) -> io::Result<OwnedFd> {
     let mut attributes = [
         program.as_raw_fd() as u64,
         UPROBE_MULTI,
@@ -410,17 +353,10 @@ fn create_uprobe_link(
 
 /// Runs `program` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in
 /// every process that maps the file. The probe lives as long as the descriptor.
-fn perf_event(
-    path: &str,
-    offset: u64,
-    program: &OwnedFd,
-    pid: Option<i32>,
-) -> Result<OwnedFd, CaptureError> {
+fn perf_event(path: &str, offset: u64, program: &OwnedFd, pid: Option<i32>) -> Result<OwnedFd, CaptureError> {
     const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
-    let kind = fs::read_to_string(KIND).map_err(|error| CaptureError::Kernel {
-        attempt: "probe programs".into(),
-        detail: format!("{KIND}: {error}"),
-    })?;
+    let kind = fs::read_to_string(KIND)
+        .map_err(|error| CaptureError::Kernel { attempt: "probe programs".into(), detail: format!("{KIND}: {error}") })?;
     let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
     let attributes = EventAttributes {
         kind: kind.trim().parse().unwrap_or_default(),
@@ -435,16 +371,7 @@ fn perf_event(
     };
     let failed = |error| CaptureError::of_kernel("probe another program", error);
     // SAFETY: the attributes and the path that they point to are alive, and `size` is at most that of the structure.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            pid,
-            processor,
-            -1,
-            CLOSE_ON_EXEC,
-        )
-    };
+    let opened = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, processor, -1, CLOSE_ON_EXEC) };
     let event = checked(opened).map(owned).map_err(failed)?;
     for (request, value) in [(SET_BPF, program.as_raw_fd()), (ENABLE, 0)] {
         // SAFETY: both requests take a number and no pointer.
@@ -481,10 +408,7 @@ mod tests {
         // Linux before 6.10 does not get to the process, or does not find it.
         for error in [Some(libc::EBADF), Some(libc::ESRCH), None] {
             let refused = checked(Some(77), error).expect_err("one thread only");
-            assert!(
-                refused.contains("one thread of a process only"),
-                "{refused}"
-            );
+            assert!(refused.contains("one thread of a process only"), "{refused}");
             assert!(refused.contains("run it as root"), "{refused}");
         }
     }

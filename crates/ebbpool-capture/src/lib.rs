@@ -15,10 +15,7 @@
 //! 5. The target is not trusted: its files are opened by `foreign` alone, and a probe is placed only into the open file from
 //!    which its place was read.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod arch;
 mod assembler;

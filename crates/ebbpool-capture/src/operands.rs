@@ -54,10 +54,7 @@ fn location_of(text: &str, arch: Arch) -> Option<Location> {
     if let Some(inner) = text.strip_prefix('[') {
         let inner = inner.strip_suffix(']')?;
         let (register, distance) = inner.split_once(',').unwrap_or((inner, "0"));
-        return Some(Location::Memory(
-            arch.register(register)?,
-            distance.parse().ok()?,
-        ));
+        return Some(Location::Memory(arch.register(register)?, distance.parse().ok()?));
     }
     if let Some((distance, register)) = text.split_once('(') {
         let register = arch.register(register.strip_suffix(')')?)?;
@@ -84,9 +81,7 @@ mod tests {
             (8, Location::Memory(24, 0)),
             (4, Location::Constant(-1)),
         ];
-        let expected: Vec<_> = expected
-            .map(|(size, location)| Some(Operand { size, location }))
-            .into();
+        let expected: Vec<_> = expected.map(|(size, location)| Some(Operand { size, location })).into();
         assert_eq!(found, expected);
         let found = operands("4@[x20, 8] -4@x23 1@1 4@[sp] 4@[x1,-16]", Arch::Aarch64);
         let expected = [
@@ -96,9 +91,7 @@ mod tests {
             (4, Location::Memory(248, 0)),
             (4, Location::Memory(8, -16)),
         ];
-        let expected: Vec<_> = expected
-            .map(|(size, location)| Some(Operand { size, location }))
-            .into();
+        let expected: Vec<_> = expected.map(|(size, location)| Some(Operand { size, location })).into();
         assert_eq!(found, expected);
     }
 
@@ -126,10 +119,7 @@ mod tests {
                 "-4@-136(%rbp) 4@-132(%rbp) 4@0(%r13) 4@4(%r13) 4@8(%r13) -4@12(%r13) 1@$0 1@$1",
                 "4m32-136 4m32-132 4m16+0 4m16+4 4m16+8 4m16+12 1=0 1=1",
             ),
-            (
-                "-4@%r14d 4@%r15d 4@(%rbx) 4@4(%rbx) 4@8(%rbx) -4@12(%rbx) 1@%al",
-                "4r8 4r0 4m40+0 4m40+4 4m40+8 4m40+12 1r80",
-            ),
+            ("-4@%r14d 4@%r15d 4@(%rbx) 4@4(%rbx) 4@8(%rbx) -4@12(%rbx) 1@%al", "4r8 4r0 4m40+0 4m40+4 4m40+8 4m40+12 1r80"),
             (
                 "-4@-104(%rbp) 4@-108(%rbp) 4@(%r15) 4@4(%r15) 4@8(%r15) -4@12(%r15)",
                 "4m32-104 4m32-108 4m0+0 4m0+4 4m0+8 4m0+12",
@@ -152,10 +142,7 @@ mod tests {
                 "-4@x23 4@x26 4@[x20] 4@[x20, 4] 4@[x20, 8] -4@[x20, 12] 1@0 1@1",
                 "4r184 4r208 4m160+0 4m160+4 4m160+8 4m160+12 1=0 1=1",
             ),
-            (
-                "-4@[sp, 20] 4@x20 4@[x0] 4@[x0, 4] 4@[x0, 8] -4@[x0, 12]",
-                "4m248+20 4r160 4m0+0 4m0+4 4m0+8 4m0+12",
-            ),
+            ("-4@[sp, 20] 4@x20 4@[x0] 4@[x0, 4] 4@[x0, 8] -4@[x0, 12]", "4m248+20 4r160 4m0+0 4m0+4 4m0+8 4m0+12"),
             (
                 "-4@[sp, 12] 4@[x22] 4@[x22, 4] 4@[x22, 8] -4@[x22, 12] 4@x27 4@[sp, 8]",
                 "4m248+12 4m176+0 4m176+4 4m176+8 4m176+12 4r216 4m248+8",

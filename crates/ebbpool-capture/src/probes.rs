@@ -111,48 +111,32 @@ impl Probes {
         process: Option<i32>,
     ) -> Result<Probes, CaptureError> {
         if sites.len() > MOST_SITES {
-            let problem = format!(
-                "it has {} places to probe, more than {MOST_SITES}",
-                sites.len()
-            );
+            let problem = format!("it has {} places to probe, more than {MOST_SITES}", sites.len());
             return Err(CaptureError::malformed(target.name, problem));
         }
         let mut probes = Vec::new();
         let path = target.file.path();
         target.check()?;
         for site in sites {
-            let offset = target.program.offset(site.address).ok_or_else(|| {
-                CaptureError::malformed(
-                    target.name,
-                    format!("{} is outside of the file", site.name),
-                )
-            })?;
+            let offset = target
+                .program
+                .offset(site.address)
+                .ok_or_else(|| CaptureError::malformed(target.name, format!("{} is outside of the file", site.name)))?;
             probes.push(kernel::probe(&path, offset, &site.code, process)?);
         }
         // An error removes the probes.
         target.check()?;
-        Ok(Probes {
-            probes,
-            tracepoints: Vec::new(),
-            channel,
-        })
+        Ok(Probes { probes, tracepoints: Vec::new(), channel })
     }
 
     /// Attaches programs to raw tracepoints of the kernel.
-    pub(crate) fn watch(
-        channel: Channel,
-        tracepoints: &[(&str, Vec<u64>)],
-    ) -> Result<Probes, CaptureError> {
+    pub(crate) fn watch(channel: Channel, tracepoints: &[(&str, Vec<u64>)]) -> Result<Probes, CaptureError> {
         let mut attached = Vec::new();
         for (name, code) in tracepoints {
             let loaded = kernel::load_program(ProgramKind::RawTracepoint, code)?;
             attached.push((kernel::raw_tracepoint(name, &loaded)?, loaded));
         }
-        Ok(Probes {
-            probes: Vec::new(),
-            tracepoints: attached,
-            channel,
-        })
+        Ok(Probes { probes: Vec::new(), tracepoints: attached, channel })
     }
 
     /// Removes the probes; events that wait remain.

@@ -99,24 +99,13 @@ impl CaptureBuffer {
             return 0;
         }
         *self.positions.entry(key).or_insert_with(|| {
-            objects.push(CapturedObject {
-                key,
-                pages: 0,
-                references: 0,
-                writes: 0,
-            });
+            objects.push(CapturedObject { key, pages: 0, references: 0, writes: 0 });
             objects.len() as u32 - 1
         })
     }
 
     /// Records a reference and returns its position; `None` if there are as many as may be.
-    pub(crate) fn reference(
-        &mut self,
-        object: u32,
-        page: u64,
-        write: bool,
-        bypass: u32,
-    ) -> Option<usize> {
+    pub(crate) fn reference(&mut self, object: u32, page: u64, write: bool, bypass: u32) -> Option<usize> {
         if self.is_full() {
             return None;
         }
@@ -141,12 +130,7 @@ impl CaptureBuffer {
         }
         let used = &mut self.objects[object as usize];
         used.pages = used.pages.max(page.saturating_add(1));
-        self.resident.push(CapturedReference {
-            page_and_write: page << 1 | u64::from(dirty),
-            object,
-            time_ms: 0,
-            bypass: 0,
-        });
+        self.resident.push(CapturedReference { page_and_write: page << 1 | u64::from(dirty), object, time_ms: 0, bypass: 0 });
     }
 
     /// References with which the trace begins, and that are no requests: they stand for the pages that the target's cache
@@ -215,8 +199,7 @@ impl CaptureBuffer {
     /// Removes the references that `keep` refuses, as if they had not been recorded.
     pub(crate) fn retain(&mut self, keep: impl Fn(&ObjectKey, u64) -> bool) {
         let objects = &mut self.objects;
-        self.resident
-            .retain(|it| keep(&objects[it.object as usize].key, it.page()));
+        self.resident.retain(|it| keep(&objects[it.object as usize].key, it.page()));
         self.references.retain(|reference| {
             let object = &mut objects[reference.object as usize];
             let kept = keep(&object.key, reference.page());
@@ -256,10 +239,7 @@ mod tests {
             recorder.resident(object, 1, false);
         }
         assert!(recorder.has_too_many_objects());
-        assert_eq!(
-            (recorder.objects.len(), recorder.len()),
-            (MOST_OBJECTS, MOST_OBJECTS)
-        );
+        assert_eq!((recorder.objects.len(), recorder.len()), (MOST_OBJECTS, MOST_OBJECTS));
         assert_eq!(recorder.resident_references(), MOST_OBJECTS);
     }
 
@@ -273,10 +253,7 @@ mod tests {
         recorder.rename(|key| [key[0].min(8), 0, 0, 0]);
         let objects = recorder.objects();
         assert_eq!(objects.len(), 2);
-        assert_eq!(
-            (objects[1].key[0], objects[1].references, objects[1].writes),
-            (8, 2, 1)
-        );
+        assert_eq!((objects[1].key[0], objects[1].references, objects[1].writes), (8, 2, 1));
         assert_eq!(objects[1].pages, 6);
         let of = recorder.references.iter().map(|reference| reference.object);
         assert_eq!(of.collect::<Vec<u32>>(), [0, 1, 1, 0]);
@@ -296,13 +273,7 @@ mod tests {
         recorder.mark_written(at);
         assert_eq!((recorder.len(), recorder.writes()), (2, 1));
         assert_eq!(recorder.objects[0].pages, 8);
-        assert_eq!(
-            (
-                recorder.references[1].page(),
-                recorder.references[1].time_ms
-            ),
-            (0, 20)
-        );
+        assert_eq!((recorder.references[1].page(), recorder.references[1].time_ms), (0, 20));
         recorder.retain(|key, _| key[2] == 3);
         assert_eq!((recorder.len(), recorder.writes()), (1, 0));
     }

@@ -61,27 +61,11 @@ pub(crate) struct BpfRingBuffer {
 // SAFETY: the pointers are to shared mappings that live as long as the value, and only `&mut self` moves the consumer.
 unsafe impl Send for BpfRingBuffer {}
 
-fn map(
-    descriptor: &OwnedFd,
-    length: usize,
-    write: bool,
-    offset: usize,
-) -> io::Result<ptr::NonNull<u8>> {
-    let protection = if write {
-        libc::PROT_READ | libc::PROT_WRITE
-    } else {
-        libc::PROT_READ
-    };
+fn map(descriptor: &OwnedFd, length: usize, write: bool, offset: usize) -> io::Result<ptr::NonNull<u8>> {
+    let protection = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
     // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
     let address = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            length,
-            protection,
-            libc::MAP_SHARED,
-            descriptor.as_raw_fd(),
-            offset as libc::off_t,
-        )
+        libc::mmap(ptr::null_mut(), length, protection, libc::MAP_SHARED, descriptor.as_raw_fd(), offset as libc::off_t)
     };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -106,13 +90,7 @@ impl BpfRingBuffer {
                 return Err(failed(error));
             }
         };
-        Ok(BpfRingBuffer {
-            descriptor,
-            consumer,
-            producer,
-            page,
-            bytes,
-        })
+        Ok(BpfRingBuffer { descriptor, consumer, producer, page, bytes })
     }
 
     pub(crate) fn descriptor(&self) -> i32 {
@@ -153,9 +131,7 @@ impl BpfRingBuffer {
                 Slot::Record(length) => {
                     // SAFETY: the data are mapped twice in sequence, so that a record of at most the ring's size is in
                     // one piece; the kernel writes nothing there until the consumer's position is past it.
-                    let bytes = unsafe {
-                        std::slice::from_raw_parts(record.add(HEADER as usize), length as usize)
-                    };
+                    let bytes = unsafe { std::slice::from_raw_parts(record.add(HEADER as usize), length as usize) };
                     take(bytes);
                     length
                 }

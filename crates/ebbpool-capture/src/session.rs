@@ -99,12 +99,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            time: Duration::from_secs(60),
-            references: 20_000_000,
-            overhead: 0.1,
-            ring_bytes: 64 << 20,
-        }
+        Limits { time: Duration::from_secs(60), references: 20_000_000, overhead: 0.1, ring_bytes: 64 << 20 }
     }
 }
 
@@ -261,10 +256,7 @@ pub fn capture(
 }
 
 impl Session<'_> {
-    fn run(
-        &mut self,
-        proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool,
-    ) -> Result<End, CaptureError> {
+    fn run(&mut self, proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool) -> Result<End, CaptureError> {
         let mut mark = self.mark();
         loop {
             thread::sleep(PAUSE);
@@ -334,10 +326,7 @@ impl Session<'_> {
 
     /// The share of the processor time of processes that are not captured which their traps took since `mark`.
     fn overhead_of_others(&self, mark: &Mark) -> Option<f64> {
-        let traps = self
-            .probes
-            .traps_of_others()
-            .saturating_sub(mark.traps_of_others);
+        let traps = self.probes.traps_of_others().saturating_sub(mark.traps_of_others);
         let now = self.source.processor_time_of_others()?;
         // Those that have ended since are missing in the second sum.
         let used = now.saturating_sub(mark.time_of_others?).as_secs_f64();
@@ -351,19 +340,13 @@ impl Session<'_> {
         let lost = self.probes.lost().saturating_sub(mark.lost);
         let captured = (self.events - mark.events + lost) as f64;
         let all = captured / self.sample;
-        let each = |share: f64| {
-            share * self.cost.captured.as_secs_f64()
-                + (1.0 - share) * self.cost.left_out.as_secs_f64()
-        };
+        let each = |share: f64| share * self.cost.captured.as_secs_f64() + (1.0 - share) * self.cost.left_out.as_secs_f64();
         Duration::from_secs_f64(all * each(sample))
     }
 
     /// The share of the target's processor time that its events took since `mark`.
     fn overhead(&self, mark: &Mark) -> Option<f64> {
-        let used = self
-            .source
-            .processor_time()?
-            .checked_sub(mark.processor_time?)?;
+        let used = self.source.processor_time()?.checked_sub(mark.processor_time?)?;
         let ours = self.time_of_events(mark, self.sample);
         (used > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
     }
@@ -388,11 +371,7 @@ impl Session<'_> {
     }
 
     /// Samples pages if all of them cost more than allowed. False if even events that are left out would.
-    fn keep_overhead(
-        &mut self,
-        mark: &Mark,
-        progress: &CaptureProgress,
-    ) -> Result<bool, CaptureError> {
+    fn keep_overhead(&mut self, mark: &Mark, progress: &CaptureProgress) -> Result<bool, CaptureError> {
         let allowed = self.limits.overhead;
         let Some(overhead) = progress.overhead.filter(|it| *it > allowed) else {
             return Ok(true);
@@ -400,9 +379,7 @@ impl Session<'_> {
         // Half of the pages at least, so that an ordinary second after a busy one changes nothing.
         let mut sample = self.sample / 2.0;
         let now = self.time_of_events(mark, self.sample).as_secs_f64();
-        let share_of = |sample: f64| {
-            overhead * self.time_of_events(mark, sample).as_secs_f64() / now.max(f64::MIN_POSITIVE)
-        };
+        let share_of = |sample: f64| overhead * self.time_of_events(mark, sample).as_secs_f64() / now.max(f64::MIN_POSITIVE);
         while sample > LEAST_SAMPLE && share_of(sample) > allowed {
             sample /= 2.0;
         }
@@ -419,11 +396,7 @@ impl Session<'_> {
     fn apply_sample(&mut self) {
         if self.sample < 1.0 {
             let (source, limit) = (&self.source, limit(self.sample));
-            self.recorder.retain(|object, page| {
-                source
-                    .sample_position(object, page)
-                    .is_none_or(|at| at < limit)
-            });
+            self.recorder.retain(|object, page| source.sample_position(object, page).is_none_or(|at| at < limit));
         }
     }
 }

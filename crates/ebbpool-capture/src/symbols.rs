@@ -18,8 +18,7 @@ struct Symbol {
 
 impl Symbol {
     fn name<'data>(&self, data: &'data [u8]) -> &'data [u8] {
-        data.get(self.start..self.start + usize::from(self.length))
-            .unwrap_or_default()
+        data.get(self.start..self.start + usize::from(self.length)).unwrap_or_default()
     }
 }
 
@@ -37,12 +36,7 @@ impl Symbols {
         let (Some(start), Ok(length)) = (start, u16::try_from(name.len())) else {
             return;
         };
-        let new = Symbol {
-            start,
-            length,
-            is_exported,
-            address,
-        };
+        let new = Symbol { start, length, is_exported, address };
         if new.name(data) != name.as_bytes() {
             return;
         }
@@ -66,8 +60,7 @@ impl Symbols {
 
     fn get(&self, data: &[u8], name: &str) -> Option<&Symbol> {
         let hash = self.hasher.hash_one(name.as_bytes());
-        self.table
-            .find(hash, |known| known.name(data) == name.as_bytes())
+        self.table.find(hash, |known| known.name(data) == name.as_bytes())
     }
 
     pub(crate) fn address(&self, data: &[u8], name: &str) -> Option<u64> {
@@ -75,20 +68,12 @@ impl Symbols {
     }
 
     pub(crate) fn is_exported(&self, data: &[u8], name: &str) -> bool {
-        self.get(data, name)
-            .is_some_and(|symbol| symbol.is_exported)
+        self.get(data, name).is_some_and(|symbol| symbol.is_exported)
     }
 
     /// The first symbol in alphabetic order whose name begins so.
-    pub(crate) fn beginning<'data>(
-        &self,
-        data: &'data [u8],
-        prefix: &str,
-    ) -> Option<(&'data str, u64)> {
-        let named = self
-            .table
-            .iter()
-            .map(|symbol| (symbol.name(data), symbol.address));
+    pub(crate) fn beginning<'data>(&self, data: &'data [u8], prefix: &str) -> Option<(&'data str, u64)> {
+        let named = self.table.iter().map(|symbol| (symbol.name(data), symbol.address));
         let found = named.filter(|(name, _)| name.starts_with(prefix.as_bytes()));
         let (name, address) = found.min()?;
         Some((std::str::from_utf8(name).ok()?, address))

@@ -36,10 +36,7 @@ pub fn mapping(line: &str) -> Option<Mapping> {
     let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
     let part = |text| u32::from_str_radix(text, 16).ok();
     Some(Mapping {
-        identity: (
-            rustix::fs::makedev(part(major)?, part(minor)?),
-            number.trim().parse().ok()?,
-        ),
+        identity: (rustix::fs::makedev(part(major)?, part(minor)?), number.trim().parse().ok()?),
         start: hexadecimal(start)?,
         end: hexadecimal(end)?,
         executable: rights.contains('x'),
@@ -87,11 +84,7 @@ impl Process {
             Err(_) => format!("--pid {}", server.0),
         };
         let choices: Vec<String> = servers.iter().map(choice).collect();
-        Err(CaptureError::Several {
-            kind,
-            count: servers.len(),
-            list: choices.join(", "),
-        })
+        Err(CaptureError::Several { kind, count: servers.len(), list: choices.join(", ") })
     }
 
     /// The path of one of the process's files in `/proc`.
@@ -135,8 +128,7 @@ impl Process {
     /// False once the process has ended.
     pub fn is_alive(self) -> bool {
         // A process whose parent has not asked for its end is a zombie, and so is one whose first thread has ended before others.
-        self.stat()
-            .is_some_and(|stat| stat.state != 'Z' || stat.threads > 1)
+        self.stat().is_some_and(|stat| stat.state != 'Z' || stat.threads > 1)
     }
 
     /// The name of the program, at most 15 bytes.
@@ -155,21 +147,16 @@ impl Process {
 
     fn refused(self, error: io::Error) -> CaptureError {
         match error.kind() {
-            io::ErrorKind::PermissionDenied => CaptureError::Privilege {
-                attempt: format!("look at process {}", self.0),
-                source: error,
-            },
+            io::ErrorKind::PermissionDenied => {
+                CaptureError::Privilege { attempt: format!("look at process {}", self.0), source: error }
+            }
             io::ErrorKind::NotFound if self.stat().is_none() => {
                 CaptureError::NotFound(format!("there is no process {}", self.0))
             }
-            io::ErrorKind::NotFound => CaptureError::NotFound(format!(
-                "process {} runs no program: it is the kernel's, or it has ended",
-                self.0
-            )),
-            _ => CaptureError::Read {
-                file: self.path("exe"),
-                source: error,
-            },
+            io::ErrorKind::NotFound => {
+                CaptureError::NotFound(format!("process {} runs no program: it is the kernel's, or it has ended", self.0))
+            }
+            _ => CaptureError::Read { file: self.path("exe"), source: error },
         }
     }
 
@@ -189,9 +176,7 @@ impl Process {
     /// The distance between the addresses in `program` and those in the process, in which the file is called `path`.
     pub fn displacement(self, program: &ElfProgram, path: &str) -> Option<u64> {
         let mappings = self.mappings();
-        let found = mappings
-            .iter()
-            .find(|it| it.executable && it.path == path)?;
+        let found = mappings.iter().find(|it| it.executable && it.path == path)?;
         let address = program.address_of_mapping(found.offset)?;
         Some(found.start.wrapping_sub(address))
     }
@@ -217,10 +202,8 @@ impl Process {
 
     /// The processes that the process has started, and those that these have started.
     pub fn descendants(self) -> Vec<Process> {
-        let parents: Vec<(Process, i32)> = Process::all()
-            .into_iter()
-            .filter_map(|process| Some((process, process.stat()?.parent)))
-            .collect();
+        let parents: Vec<(Process, i32)> =
+            Process::all().into_iter().filter_map(|process| Some((process, process.stat()?.parent))).collect();
         let mut found = vec![self];
         let mut next = 0;
         while next < found.len() {
@@ -279,9 +262,7 @@ impl Stat {
         // Fields 14 to 17: time in the program and in the kernel, and both of children that have ended, in ticks. The kernel
         // counts 100 ticks a second for programs, whatever it counts itself.
         let ticks = fields.get(11..15)?.iter();
-        let ticks = ticks
-            .filter_map(|field| field.parse::<u64>().ok())
-            .fold(0u64, u64::saturating_add);
+        let ticks = ticks.filter_map(|field| field.parse::<u64>().ok()).fold(0u64, u64::saturating_add);
         Some(Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
@@ -306,10 +287,7 @@ mod tests {
         assert_eq!(found.identity, (rustix::fs::makedev(0xfe, 1), 1234));
         assert_eq!(found.path, "/opt/my server/bin");
         let line = "55d0c0a00000-55d0c0b00000 r-xp 00000000 fe:01 1234   /opt/two\\012lines/bin";
-        assert_eq!(
-            mapping(line).expect("a mapping").path,
-            "/opt/two\nlines/bin"
-        );
+        assert_eq!(mapping(line).expect("a mapping").path, "/opt/two\nlines/bin");
         let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((memory.path.as_str(), memory.executable), ("", false));
         for malformed in ["", "x", "12-zz r-xp 0 0 0", "12 r-xp 0"] {

@@ -124,11 +124,7 @@ impl CaptureOutputs {
             }
             false => None,
         };
-        Ok(CaptureOutputs {
-            path: path.to_owned(),
-            trace,
-            facts,
-        })
+        Ok(CaptureOutputs { path: path.to_owned(), trace, facts })
     }
 
     /// The path of the file of facts.
@@ -158,11 +154,7 @@ impl CapturedTrace {
     /// # Errors
     ///
     /// [`CaptureError::Trace`] and [`CaptureError::Write`].
-    pub fn write(
-        &self,
-        path: &Path,
-        facts: Map<String, Value>,
-    ) -> Result<WrittenCapture, CaptureError> {
+    pub fn write(&self, path: &Path, facts: Map<String, Value>) -> Result<WrittenCapture, CaptureError> {
         self.write_to(CaptureOutputs::open(path)?, facts)
     }
 
@@ -171,11 +163,7 @@ impl CapturedTrace {
     /// # Errors
     ///
     /// [`CaptureError::Trace`] and [`CaptureError::Write`].
-    pub fn write_to(
-        &self,
-        outputs: CaptureOutputs,
-        mut facts: Map<String, Value>,
-    ) -> Result<WrittenCapture, CaptureError> {
+    pub fn write_to(&self, outputs: CaptureOutputs, mut facts: Map<String, Value>) -> Result<WrittenCapture, CaptureError> {
         let order = self.order();
         let (mut first_pages, mut classes) = (vec![0; order.len()], vec![0; order.len()]);
         let (mut first_page, mut rows) = (0u64, Vec::new());
@@ -204,11 +192,7 @@ impl CapturedTrace {
         };
         let names = order.iter().map(|&at| self.objects[at].class()).collect();
         let named = PageClasses::named(names);
-        let CaptureOutputs {
-            path,
-            trace,
-            facts: facts_file,
-        } = outputs;
+        let CaptureOutputs { path, trace, facts: facts_file } = outputs;
         let format = Format::of_name(&path).unwrap_or(Format::Native);
         let mut writer = Writer::in_file(trace, &path, format, &metadata, Some(&named))?;
         self.write_references(&mut writer, &first_pages, &classes)?;
@@ -217,29 +201,14 @@ impl CapturedTrace {
         facts.insert("pages".into(), json!(first_page));
         let facts_path = facts_file.as_ref().map(|(path, _)| path.clone());
         if let Some((path, file)) = facts_file {
-            let facts = FactsFile {
-                facts: &facts,
-                objects: &rows,
-            };
+            let facts = FactsFile { facts: &facts, objects: &rows };
             write_facts(&path, file, &facts)?;
         }
-        Ok(WrittenCapture {
-            trace,
-            facts: facts_path,
-        })
+        Ok(WrittenCapture { trace, facts: facts_path })
     }
 
-    fn write_references(
-        &self,
-        writer: &mut Writer,
-        first_pages: &[u64],
-        classes: &[u32],
-    ) -> Result<(), CaptureError> {
-        let CaptureBuffer {
-            resident,
-            references,
-            ..
-        } = &self.recorder;
+    fn write_references(&self, writer: &mut Writer, first_pages: &[u64], classes: &[u32]) -> Result<(), CaptureError> {
+        let CaptureBuffer { resident, references, .. } = &self.recorder;
         for references in resident.chunks(BATCH).chain(references.chunks(BATCH)) {
             let mut batch = Batch::with_capacity(references.len());
             for reference in references {
@@ -247,10 +216,7 @@ impl CapturedTrace {
                 let page = first_pages[object].saturating_add(reference.page());
                 batch.push(page, reference.is_write());
                 batch.classes.push(classes[object]);
-                batch.requests.push(RequestDetail {
-                    time_us: u64::from(reference.time_ms) * 1000,
-                    bypass: reference.bypass,
-                });
+                batch.requests.push(RequestDetail { time_us: u64::from(reference.time_ms) * 1000, bypass: reference.bypass });
             }
             writer.write(&batch)?;
         }
@@ -261,10 +227,7 @@ impl CapturedTrace {
 fn write_facts(path: &Path, mut file: OutputFile, facts: &FactsFile) -> Result<(), CaptureError> {
     let written = serde_json::to_writer_pretty(&mut file, facts).map_err(io::Error::from);
     let written = written.and_then(|()| file.write_all(b"\n"));
-    written.map_err(|source| CaptureError::Write {
-        file: path.display().to_string(),
-        source,
-    })?;
+    written.map_err(|source| CaptureError::Write { file: path.display().to_string(), source })?;
     file.finish()?;
     Ok(())
 }

@@ -63,19 +63,11 @@ pub struct WrittenBytes {
 
 impl WrittenBytes {
     /// What was written between two moments, `time` apart.
-    pub fn between(
-        before: &WriteCounters,
-        after: &WriteCounters,
-        counted: CountedWrites,
-        time: Duration,
-    ) -> WrittenBytes {
+    pub fn between(before: &WriteCounters, after: &WriteCounters, counted: CountedWrites, time: Duration) -> WrittenBytes {
         let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         let device = after.device.as_ref().and_then(|after| {
             let before = before.device.as_ref().filter(|it| it.name == after.name)?;
-            Some(WrittenDevice {
-                name: after.name.clone(),
-                bytes: after.bytes.checked_sub(before.bytes)?,
-            })
+            Some(WrittenDevice { name: after.name.clone(), bytes: after.bytes.checked_sub(before.bytes)? })
         });
         let log = grown(before.log_position, after.log_position);
         WrittenBytes {
@@ -99,10 +91,7 @@ pub struct KernelFiles {
 
 impl Default for KernelFiles {
     fn default() -> Self {
-        KernelFiles {
-            processes: "/proc".into(),
-            devices: "/sys".into(),
-        }
+        KernelFiles { processes: "/proc".into(), devices: "/sys".into() }
     }
 }
 
@@ -126,10 +115,7 @@ impl KernelFiles {
         let directory = self.devices.join(format!("dev/block/{major}:{minor}"));
         let sectors = written_sectors(&fs::read_to_string(directory.join("stat")).ok()?)?;
         let target = fs::canonicalize(&directory).ok()?;
-        Some(WrittenDevice {
-            name: target.file_name()?.to_string_lossy().into_owned(),
-            bytes: sectors.saturating_mul(SECTOR),
-        })
+        Some(WrittenDevice { name: target.file_name()?.to_string_lossy().into_owned(), bytes: sectors.saturating_mul(SECTOR) })
     }
 
     /// The same for the device below a file.
@@ -159,10 +145,7 @@ mod tests {
 
     fn files() -> (tempfile::TempDir, KernelFiles) {
         let root = tempfile::tempdir().expect("a directory");
-        let files = KernelFiles {
-            processes: root.path().join("proc"),
-            devices: root.path().join("sys"),
-        };
+        let files = KernelFiles { processes: root.path().join("proc"), devices: root.path().join("sys") };
         (root, files)
     }
 
@@ -203,10 +186,7 @@ mod tests {
         fs::create_dir_all(&links).expect("a directory");
         std::os::unix::fs::symlink(&disk, links.join("254:17")).expect("a link");
         let found = files.device(libc::makedev(254, 17)).expect("a device");
-        assert_eq!(
-            (found.name.as_str(), found.bytes),
-            ("vdb1", 59_660_032 * 512)
-        );
+        assert_eq!((found.name.as_str(), found.bytes), ("vdb1", 59_660_032 * 512));
         assert_eq!(files.device(libc::makedev(254, 18)), None);
         fs::write(disk.join("stat"), "1 2 3\n").expect("a file");
         assert_eq!(files.device(libc::makedev(254, 17)), None);
@@ -217,24 +197,15 @@ mod tests {
         let counters = |processes, log_position, name: &str, bytes| WriteCounters {
             processes,
             log_position,
-            device: Some(WrittenDevice {
-                name: name.into(),
-                bytes,
-            }),
+            device: Some(WrittenDevice { name: name.into(), bytes }),
         };
         let before = counters(Some(100), Some(50), "vda", 512);
         let time = Duration::from_millis(2500);
-        let counted = CountedWrites {
-            page_bytes: Some(8192),
-            log_bytes: None,
-        };
+        let counted = CountedWrites { page_bytes: Some(8192), log_bytes: None };
         let after = counters(Some(300), Some(90), "vda", 2048);
         let found = WrittenBytes::between(&before, &after, counted, time);
         assert_eq!((found.seconds, found.page_bytes), (2.5, Some(8192)));
-        assert_eq!(
-            (found.log_bytes, found.process_bytes),
-            (Some(40), Some(200))
-        );
+        assert_eq!((found.log_bytes, found.process_bytes), (Some(40), Some(200)));
         assert_eq!(found.device.map(|device| device.bytes), Some(1536));
         // Nothing is made up where a counter is missing or was set back, or where the file system has moved.
         let after = counters(None, Some(10), "vdb", 2048);
@@ -242,10 +213,7 @@ mod tests {
         assert_eq!((found.log_bytes, found.process_bytes), (None, None));
         assert_eq!((found.page_bytes, found.device), (None, None));
         // What events counted goes before the position.
-        let counted = CountedWrites {
-            log_bytes: Some(7),
-            ..counted
-        };
+        let counted = CountedWrites { log_bytes: Some(7), ..counted };
         let found = WrittenBytes::between(&before, &before, counted, time);
         assert_eq!(found.log_bytes, Some(7));
     }

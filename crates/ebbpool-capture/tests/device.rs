@@ -1,9 +1,6 @@
 //! A loop device, captured while `dd` reads and writes it.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod common;
 
@@ -24,10 +21,7 @@ struct LoopDevice(PathBuf);
 
 impl LoopDevice {
     fn new(file: &Path) -> Option<LoopDevice> {
-        let output = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output();
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
         match output {
             Ok(output) if output.status.success() => {
                 let name = String::from_utf8_lossy(&output.stdout);
@@ -45,24 +39,14 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         // Partitions would outlive the device.
         for number in ["1", "2"] {
-            let _ = Command::new("delpart")
-                .arg(&self.0)
-                .arg(number)
-                .stderr(Stdio::null())
-                .status();
+            let _ = Command::new("delpart").arg(&self.0).arg(number).stderr(Stdio::null()).status();
         }
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
-            .status();
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
     }
 }
 
 fn dd(arguments: &[String]) {
-    let status = Command::new("dd")
-        .args(arguments)
-        .arg("status=none")
-        .status();
+    let status = Command::new("dd").args(arguments).arg("status=none").status();
     assert!(status.expect("dd").success());
 }
 
@@ -90,9 +74,7 @@ fn work(device: &Path) {
 
 fn expected(shift: u64) -> Vec<PageReference> {
     let reads = (1000..2000).map(|page| (page + shift, false));
-    reads
-        .chain((4000..5000).map(|page| (page + shift, true)))
-        .collect()
+    reads.chain((4000..5000).map(|page| (page + shift, true))).collect()
 }
 
 /// What the capture of `captured` has while `used` is worked on. Programs of the system may look at the first and last pages.
@@ -154,17 +136,10 @@ fn partitions_count_their_own_requests_from_their_start() {
     let mut partitions = Vec::new();
     for (number, start) in [("1", START), ("2", START + (28 << 20))] {
         let (start, length) = ((start / 512).to_string(), ((28 << 20) / 512).to_string());
-        let status = Command::new("addpart")
-            .arg(&disk.0)
-            .args([number, &start, &length])
-            .status();
+        let status = Command::new("addpart").arg(&disk.0).args([number, &start, &length]).status();
         let partition = PathBuf::from(format!("{}p{number}", disk.0.display()));
         if !status.is_ok_and(|status| status.success()) || !partition.exists() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: addpart cannot make {}",
-                partition.display()
-            );
+            let _ = writeln!(std::io::stderr(), "skipped: addpart cannot make {}", partition.display());
             return;
         }
         partitions.push(partition);
@@ -181,9 +156,5 @@ fn partitions_count_their_own_requests_from_their_start() {
     let Some((_, found)) = references(&disk.0, &partitions[0]) else {
         return;
     };
-    assert!(
-        found == expected(START / 4096),
-        "{} references",
-        found.len()
-    );
+    assert!(found == expected(START / 4096), "{} references", found.len());
 }

@@ -1,9 +1,6 @@
 //! Processes whose reads and writes are known, captured.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod common;
 
@@ -93,9 +90,7 @@ fn work_on_request(work: fn(&Path) -> Vec<(u64, u64, bool)>) {
     let Some(folder) = folder() else { return };
     common::wait_for_start();
     let log = work(&folder);
-    let lines = log
-        .iter()
-        .map(|(position, bytes, write)| format!("{position} {bytes} {write}\n"));
+    let lines = log.iter().map(|(position, bytes, write)| format!("{position} {bytes} {write}\n"));
     fs::write(folder.join("log"), lines.collect::<String>()).expect("written");
     fs::rename(folder.join("log"), folder.join("done")).expect("renamed");
     common::wait_for_line();
@@ -125,13 +120,7 @@ fn captured_references_are_those_of_the_program() {
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
     let done = folder.path().join("done");
-    let (recorder, report) = capture_work(
-        &mut source,
-        cost,
-        RING,
-        &mut || child.send("start"),
-        &|| done.exists(),
-    );
+    let (recorder, report) = capture_work(&mut source, cost, RING, &mut || child.send("start"), &|| done.exists());
     assert_eq!(report.lost, 0);
     assert!(source.is_alive() && source.processor_time().is_some());
     let counts = source.counts();
@@ -155,10 +144,7 @@ fn start_readers(folder: &Path) -> Vec<(u64, u64, bool)> {
     let file = folder.join("data");
     let mut log = Vec::new();
     for (skip, levels) in [(0, 0), (100, 1), (200, 2)] {
-        let mut command = format!(
-            "dd if={} bs=4096 count=50 skip={skip} of=/dev/null 2>/dev/null",
-            file.display()
-        );
+        let mut command = format!("dd if={} bs=4096 count=50 skip={skip} of=/dev/null 2>/dev/null", file.display());
         for _ in 0..levels {
             // Without the second command the shell would not start a process.
             command = format!("sh -c '{}'; true", command.replace('\'', "'\\''"));
@@ -185,18 +171,10 @@ fn processes_that_the_program_starts_are_captured_too() {
         child.wait_for("ready");
         let mut source = ProcessSource::open(child.pid(), PAGE, follow).expect("a source");
         let done = folder.path().join("done");
-        let (recorder, report) = capture_work(
-            &mut source,
-            cost,
-            RING,
-            &mut || child.send("start"),
-            &|| done.exists(),
-        );
+        let (recorder, report) = capture_work(&mut source, cost, RING, &mut || child.send("start"), &|| done.exists());
         assert_eq!(report.lost, 0);
         // The readers may end before their files are looked at; those of the same number as this one are its.
-        let inode = std::os::unix::fs::MetadataExt::ino(
-            &fs::metadata(folder.path().join("data")).expect("a file"),
-        );
+        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(folder.path().join("data")).expect("a file"));
         let trace = source.trace(recorder, false);
         let (found, _) = written(&trace, &format!(":{inode}"));
         let expected = match follow {
@@ -227,25 +205,14 @@ fn transfer_by_ring(folder: &Path) -> Vec<(u64, u64, bool)> {
         let position = random.below(FILE_BYTES - 40_000);
         let length = 3 + random.below(20_000) as usize;
         let (one, other) = bytes[..length].split_at_mut(length / 3);
-        let parts = [one, other].map(|part| libc::iovec {
-            iov_base: part.as_mut_ptr().cast(),
-            iov_len: part.len(),
-        });
+        let parts = [one, other].map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
         let start = parts[0].iov_base.cast::<u8>();
         let kind = random.below(4);
         let entry = match kind {
-            0 => opcode::Read::new(descriptor, start, length as u32)
-                .offset(position)
-                .build(),
-            1 => opcode::Write::new(descriptor, start, length as u32)
-                .offset(position)
-                .build(),
-            2 => opcode::Readv::new(descriptor, parts.as_ptr(), 2)
-                .offset(position)
-                .build(),
-            _ => opcode::Writev::new(descriptor, parts.as_ptr(), 2)
-                .offset(position)
-                .build(),
+            0 => opcode::Read::new(descriptor, start, length as u32).offset(position).build(),
+            1 => opcode::Write::new(descriptor, start, length as u32).offset(position).build(),
+            2 => opcode::Readv::new(descriptor, parts.as_ptr(), 2).offset(position).build(),
+            _ => opcode::Writev::new(descriptor, parts.as_ptr(), 2).offset(position).build(),
         };
         // SAFETY: the buffer and the parts live until the completion below.
         unsafe { ring.submission().push(&entry) }.expect("room");
@@ -281,13 +248,7 @@ fn requests_of_io_uring_are_captured() {
         return;
     }
     let done = folder.path().join("done");
-    let (recorder, report) = capture_work(
-        &mut source,
-        cost,
-        RING,
-        &mut || child.send("start"),
-        &|| done.exists(),
-    );
+    let (recorder, report) = capture_work(&mut source, cost, RING, &mut || child.send("start"), &|| done.exists());
     assert_eq!(report.lost, 0);
     let log = logged(folder.path());
     if log.is_empty() {

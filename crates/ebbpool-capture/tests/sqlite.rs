@@ -1,9 +1,6 @@
 //! Debian's SQLite shell, captured: requests and writes are those that it counts itself.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod common;
 
@@ -17,9 +14,7 @@ use std::time::{Duration, Instant};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::{CaptureError, ElfProgram, EventCost, Limits, Process, capture};
 
-use common::{
-    FOLDER, OwnedChild, TestRandom, capture_rounds, capture_work, cost, is_installed, written,
-};
+use common::{FOLDER, OwnedChild, TestRandom, capture_rounds, capture_work, cost, is_installed, written};
 
 const ROWS: u64 = 20_000;
 const STATEMENTS: usize = 2000;
@@ -33,10 +28,7 @@ struct Shell {
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "waited for a minute"
-        );
+        assert!(started.elapsed() < Duration::from_secs(60), "waited for a minute");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -60,9 +52,7 @@ impl Shell {
         };
         let program = found("which", "sqlite3").trim().to_owned();
         let libraries = found("ldd", &program);
-        let libraries = libraries
-            .split_whitespace()
-            .filter(|it| it.starts_with('/'));
+        let libraries = libraries.split_whitespace().filter(|it| it.starts_with('/'));
         for path in libraries.chain([program.as_str()]) {
             let copy = folder.join(path.trim_start_matches('/'));
             fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
@@ -88,14 +78,8 @@ impl Shell {
             .status();
         assert!(made.expect("sqlite3").success());
         let output = folder.join("output");
-        let child = shell
-            .stdin(Stdio::piped())
-            .stdout(File::create(&output).expect("a file"))
-            .spawn();
-        Shell {
-            child: OwnedChild(child.expect("sqlite3")),
-            output,
-        }
+        let child = shell.stdin(Stdio::piped()).stdout(File::create(&output).expect("a file")).spawn();
+        Shell { child: OwnedChild(child.expect("sqlite3")), output }
     }
 
     fn send(&mut self, text: &str) {
@@ -110,13 +94,9 @@ impl Shell {
 
     /// Resets the counters; the database is open afterwards.
     fn begin(&mut self) {
-        self.send(
-            ".stats on\npragma cache_size=100;\nselect 'begin', count(*) from sqlite_schema;",
-        );
+        self.send(".stats on\npragma cache_size=100;\nselect 'begin', count(*) from sqlite_schema;");
         let printed = || self.printed();
-        wait_until(|| {
-            printed().contains("begin|2") && printed().matches("Page cache writes").count() >= 2
-        });
+        wait_until(|| printed().contains("begin|2") && printed().matches("Page cache writes").count() >= 2);
     }
 }
 
@@ -169,10 +149,7 @@ fn capture_statements(cost: EventCost, shell: &mut Shell) -> Option<()> {
     let printed = shell.printed();
     let requests = counter(&printed, "hits") + counter(&printed, "misses");
     let counts = source.counts();
-    println!(
-        "{counts:?}; the shell: {requests} requests, {} writes",
-        counter(&printed, "writes")
-    );
+    println!("{counts:?}; the shell: {requests} requests, {} writes", counter(&printed, "writes"));
     assert_eq!(counts.requests, requests);
     assert_eq!(counts.writes, counter(&printed, "writes"));
     assert_eq!(counts.unrequested, 0);
@@ -231,12 +208,7 @@ fn databases_below_a_root_directory_of_the_process_have_names() {
 }
 
 /// The names in a capture of that time of a shell with two databases in that folder.
-fn names_of_two(
-    mut shell: Shell,
-    folder: &Path,
-    cost: EventCost,
-    time: Duration,
-) -> Option<Vec<String>> {
+fn names_of_two(mut shell: Shell, folder: &Path, cost: EventCost, time: Duration) -> Option<Vec<String>> {
     shell.begin();
     let other = folder.join("other.db");
     shell.send(&format!(
@@ -246,19 +218,13 @@ fn names_of_two(
     ));
     wait_until(|| shell.printed().contains("attached|1"));
     let mut source = source(&shell)?;
-    let limits = Limits {
-        time,
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { time, overhead: f64::INFINITY, ..Limits::default() };
     let (recorder, _) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
         shell.send("select count(*) from t; select count(*) from o;\n");
     });
     let objects = source.trace(recorder, true).objects;
-    let mut names: Vec<String> = objects
-        .iter()
-        .filter_map(|object| object.name.rsplit('/').next().map(str::to_owned))
-        .collect();
+    let mut names: Vec<String> =
+        objects.iter().filter_map(|object| object.name.rsplit('/').next().map(str::to_owned)).collect();
     names.sort_unstable();
     Some(names)
 }
@@ -287,14 +253,10 @@ fn child_that_captures() {
 /// The byte in a process's memory at which the capture's probe of `sqlite3PagerGet` is.
 fn probed_byte(process: Process) -> u8 {
     let mappings = process.mappings();
-    let library = mappings
-        .iter()
-        .find(|it| it.executable && it.path.contains("libsqlite3.so"));
+    let library = mappings.iter().find(|it| it.executable && it.path.contains("libsqlite3.so"));
     let library = library.expect("a library");
     let program = ElfProgram::read(&library.path).expect("a library");
-    let displacement = process
-        .displacement(&program, &library.path)
-        .expect("a mapping");
+    let displacement = process.displacement(&program, &library.path).expect("a mapping");
     let address = program.entry(program.symbol("sqlite3PagerGet").expect("a function"));
     let mut byte = [0];
     assert!(process.read_memory(address.wrapping_add(displacement), &mut byte));
@@ -318,10 +280,7 @@ fn nothing_remains_of_a_capture_that_is_killed() {
     let mut capturer = OwnedChild::of_test("child_that_captures", folder.path());
     capturer.wait_for("attached");
     assert_ne!(probed_byte(process), original, "no probe is there");
-    assert!(matches!(
-        SqliteSource::open(process.0),
-        Err(CaptureError::Busy(_))
-    ));
+    assert!(matches!(SqliteSource::open(process.0), Err(CaptureError::Busy(_))));
     // SIGKILL.
     capturer.0.kill().expect("killed");
     capturer.0.wait().expect("its end");

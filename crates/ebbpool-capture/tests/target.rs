@@ -1,9 +1,6 @@
 //! A target is not held up by a capture that does not read its events.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod common;
 
@@ -45,20 +42,13 @@ fn a_full_ring_drops_and_counts_events_and_the_target_runs_on() {
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), 4096, false).expect("a source");
     let done = folder.path().join("done");
-    let limits = Limits {
-        ring_bytes: 1 << 16,
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { ring_bytes: 1 << 16, overhead: f64::INFINITY, ..Limits::default() };
     let (recorder, report) = capture_rounds(&mut source, limits, cost, 3, || {
         child.send("start");
         // Nothing is read from the ring while this function runs.
         let started = Instant::now();
         while !done.exists() {
-            assert!(
-                started.elapsed() < Duration::from_secs(60),
-                "the target waits"
-            );
+            assert!(started.elapsed() < Duration::from_secs(60), "the target waits");
             thread::sleep(Duration::from_millis(5));
         }
     });

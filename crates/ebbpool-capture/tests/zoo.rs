@@ -1,9 +1,6 @@
 //! Programs that deceive a capture, from `tests/capture-zoo` and from this file. Each gets an error or a right capture, soon.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod common;
 
@@ -56,12 +53,7 @@ fn compiled(name: &str, folder: &Path, libraries: &[&str]) -> Option<PathBuf> {
 }
 
 fn started(program: &Path, arguments: &[&str], folder: &Path) -> OwnedChild {
-    let child = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
+    let child = Command::new(program).args(arguments).current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = OwnedChild(child.expect("a process"));
     child.wait_for("ready");
     child
@@ -80,11 +72,7 @@ fn breakpoints(process: i32, program: &Path) -> usize {
         let read = memory.read_exact_at(&mut bytes, mapping.start);
         read.expect("memory");
         let file = &file[mapping.offset as usize..];
-        bytes
-            .iter()
-            .zip(file)
-            .filter(|(one, other)| one != other)
-            .count()
+        bytes.iter().zip(file).filter(|(one, other)| one != other).count()
     });
     different.sum()
 }
@@ -106,10 +94,7 @@ fn a_server_that_becomes_another_program_gets_no_probe_into_it() {
     let mut source = PostgresSource::open(Some(child.pid())).expect("a source");
     child.send("become another");
     child.wait_for("ready");
-    let limits = Limits {
-        time: Duration::from_millis(500),
-        ..Limits::default()
-    };
+    let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
     let mut probed = 0;
     let pid = other.pid();
     let captured = capture(&mut source, limits, cost, |_| {
@@ -133,11 +118,7 @@ fn a_program_that_was_replaced_by_another_file_is_probed_where_it_was() {
     fs::write(folder.path().join("PG_VERSION"), "15\n").expect("written");
     let mut child = started(&cuckoo, &["victim"], folder.path());
     let mut source = PostgresSource::open(Some(child.pid())).expect("a source");
-    let limits = Limits {
-        time: Duration::from_secs(5),
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { time: Duration::from_secs(5), overhead: f64::INFINITY, ..Limits::default() };
     let (_, report) = capture_rounds(&mut source, limits, cost, 10, || child.send("call"));
     // The call of one of the three probes is an event that has no page.
     assert_eq!((report.end, report.lost), (End::Stopped, 0));
@@ -211,18 +192,11 @@ fn a_server_that_requests_new_relations_for_ever_ends_its_capture() {
     let Some((mut child, mut source)) = server("endless_names", &[], folder.path()) else {
         return;
     };
-    let limits = Limits {
-        time: 6 * SOON,
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { time: 6 * SOON, overhead: f64::INFINITY, ..Limits::default() };
     child.send("start");
     let captured = capture(&mut source, limits, cost, |_| true);
     let (recorder, report) = captured.expect("a capture");
-    assert_eq!(
-        (report.end, recorder.objects().len()),
-        (End::Objects, 1 << 20)
-    );
+    assert_eq!((report.end, recorder.objects().len()), (End::Objects, 1 << 20));
 }
 
 #[test]
@@ -302,10 +276,7 @@ fn nor_does_one_in_an_overlay_above_such_a_file_system() {
         return skip("this user may not mount file systems of its own");
     }
     let error = opened.err().expect("refused").to_string();
-    assert!(
-        error.contains("overlay") && error.contains("FUSE"),
-        "{error}"
-    );
+    assert!(error.contains("overlay") && error.contains("FUSE"), "{error}");
 }
 
 #[test]
@@ -337,10 +308,7 @@ fn calls_of_32_bit_programs_are_not_taken_for_others() {
     let path = data.to_string_lossy().into_owned();
     let mut child = started(&program, &[&path], folder.path());
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
-    let limits = Limits {
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { overhead: f64::INFINITY, ..Limits::default() };
     let (recorder, report) = capture_rounds(&mut source, limits, cost, 4, || {
         child.send("start");
         child.wait_for("done");
@@ -436,11 +404,7 @@ fn no_more_references_are_recorded_than_asked_for() {
     let mut child = OwnedChild::of_test("child_that_reads_much", folder.path());
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
-    let limits = Limits {
-        references: 3000,
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { references: 3000, overhead: f64::INFINITY, ..Limits::default() };
     let (recorder, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
         child.send("start");
     });
@@ -459,10 +423,7 @@ fn connections_that_follow_each_other_have_their_own_databases() {
         Err(error @ CaptureError::Build { .. }) => return skip(&error.to_string()),
         source => source.expect("a source"),
     };
-    let limits = Limits {
-        overhead: f64::INFINITY,
-        ..Limits::default()
-    };
+    let limits = Limits { overhead: f64::INFINITY, ..Limits::default() };
     let mut counted = Vec::new();
     let (recorder, report) = capture_rounds(&mut source, limits, cost, 4, || {
         child.send("start");
@@ -490,10 +451,7 @@ fn a_process_that_becomes_another_program_ends_its_capture() {
         Err(error @ CaptureError::Build { .. }) => return skip(&error.to_string()),
         source => source.expect("a source"),
     };
-    let limits = Limits {
-        time: SOON,
-        ..Limits::default()
-    };
+    let limits = Limits { time: SOON, ..Limits::default() };
     let (_, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
         child.send("become another");
     });
@@ -514,14 +472,11 @@ fn a_process_of_a_server_that_is_not_its_postmaster_is_refused() {
     let memory = fs::OpenOptions::new().write(true).open(process.path("mem"));
     let program = ebbpool_capture::ElfProgram::read(&cuckoo.to_string_lossy()).expect("a program");
     let displacement = process.displacement(&program, &cuckoo.to_string_lossy());
-    let address =
-        program.symbol("PostmasterPid").expect("a symbol") + displacement.expect("mapped");
+    let address = program.symbol("PostmasterPid").expect("a symbol") + displacement.expect("mapped");
     let written = memory.and_then(|memory| memory.write_all_at(&1i32.to_le_bytes(), address));
     if written.is_err() {
         return skip("captures need a user who may write memory of a process: this one may not");
     }
-    let error = PostgresSource::open(Some(process.0))
-        .err()
-        .expect("refused");
+    let error = PostgresSource::open(Some(process.0)).err().expect("refused");
     assert!(error.to_string().contains("is no postmaster"), "{error}");
 }

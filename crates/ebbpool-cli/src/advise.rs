@@ -49,22 +49,11 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let (advice, commands) = answer(&lab, &source, &request, &trace, args.format)?;
     if let (Some(path), Some(mut file)) = (&args.report, report_file) {
         let mut parts = AdvicePageParts::default();
-        parts.commands = commands
-            .iter()
-            .map(|line| (line.about.to_string(), line.command.clone()))
-            .collect();
-        parts.hints = advice
-            .warnings
-            .iter()
-            .map(page::hint)
-            .map(String::from)
-            .collect();
+        parts.commands = commands.iter().map(|line| (line.about.to_string(), line.command.clone())).collect();
+        parts.hints = advice.warnings.iter().map(page::hint).map(String::from).collect();
         parts.origin = report_options();
         let written = file.write_all(report_page(&advice, &parts).as_bytes());
-        written.map_err(|source| Failure::File {
-            path: path.display().to_string(),
-            source,
-        })?;
+        written.map_err(|source| Failure::File { path: path.display().to_string(), source })?;
         file.finish()?;
         // The command does not fail because standard error takes no line.
         let _ = writeln!(io::stderr(), "report: {}", path.display());

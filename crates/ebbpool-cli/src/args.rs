@@ -9,11 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::advise::args::AdviseArgs;
 use crate::bound::args::BoundArgs;
-#[cfg(all(
-    feature = "capture",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(feature = "capture", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::capture::args::CaptureArgs;
 use crate::compare::args::CompareArgs;
 use crate::curve::args::CurveArgs;
@@ -89,11 +85,7 @@ Examples:
   ebbpool curve my.parquet --policies lru --clean-pools 3%")]
     Curve(CurveArgs),
     /// Capture the page requests of a running database, and say what to do about them
-    #[cfg(all(
-        feature = "capture",
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))]
+    #[cfg(all(feature = "capture", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     #[command(after_help = "\
 Capturing needs root, changes nothing in the target, and leaves nothing behind (docs/capture.md).
 

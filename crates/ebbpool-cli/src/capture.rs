@@ -14,9 +14,8 @@ use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
-    Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End,
-    EventCost, Limits, SessionReport, WrittenBytes, WrittenCapture, calibrate,
-    capture as run_capture, keep_rights_for,
+    Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
+    WrittenBytes, WrittenCapture, calibrate, capture as run_capture, keep_rights_for,
 };
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
 use ebbpool_lab::numbers::grouped;
@@ -41,10 +40,7 @@ const MOST_USED: usize = 10;
 
 impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
-        Failure::Command {
-            usage: error.is_request(),
-            error: Box::new(error),
-        }
+        Failure::Command { usage: error.is_request(), error: Box::new(error) }
     }
 }
 
@@ -63,9 +59,7 @@ pub(crate) fn begin() {
 pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
     match &args.target {
         CaptureTarget::List => Ok(list()?),
-        CaptureTarget::Postgres(args) => {
-            capture_target(PostgresSource::open(args.pid)?, &args.common)
-        }
+        CaptureTarget::Postgres(args) => capture_target(PostgresSource::open(args.pid)?, &args.common),
         CaptureTarget::Mysql(args) | CaptureTarget::Mariadb(args) => {
             let source = MysqlSource::open(args.pid, args.symbols.as_deref())?;
             capture_target(source, &args.common)
@@ -88,18 +82,12 @@ fn list() -> io::Result<()> {
     let header = ["program", "--pid", "directory"].map(String::from);
     add_row(&mut table, header.into());
     let mut found = false;
-    for (name, servers) in [
-        ("postgres", postgres::servers()),
-        ("mysql", mysql::servers()),
-    ] {
+    for (name, servers) in [("postgres", postgres::servers()), ("mysql", mysql::servers())] {
         for server in servers {
             found = true;
             let directory = std::fs::read_link(server.path("cwd"));
             let directory = directory.map_or_else(|_| "?".into(), |it| it.display().to_string());
-            add_row(
-                &mut table,
-                vec![name.into(), server.0.to_string(), escaped(&directory)],
-            );
+            add_row(&mut table, vec![name.into(), server.0.to_string(), escaped(&directory)]);
         }
     }
     if !found {
@@ -129,10 +117,7 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     let outputs = CaptureOutputs::open(&session.output)?;
     let captured = run(&mut target, session)?;
     target.unseen().iter().for_each(|text| say(text));
-    let known = Captured {
-        references: captured.recorder.len() as u64,
-        written: &captured.report.written,
-    };
+    let known = Captured { references: captured.recorder.len() as u64, written: &captured.report.written };
     let policy = target.policy(Some(&known));
     let mut facts = facts(T::SERVER, &captured);
     let described = policy.as_ref().ok().and_then(Option::as_ref);
@@ -143,22 +128,14 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     let ask = |policy| {
         let request = advise_request(&args.advice, T::SERVER, frames, policy)?;
         let facts = outputs.facts_path();
-        Ok(CaptureAdvice::new(
-            request,
-            T::SERVER,
-            args,
-            &captured,
-            facts,
-        ))
+        Ok(CaptureAdvice::new(request, T::SERVER, args, &captured, facts))
     };
     let advice = match (args.advice.advise, policy) {
         (true, Ok(policy)) => ask(policy).map(Some),
         (true, Err(error)) => Err(Failure::from(error)),
         (false, Ok(_)) => Ok(None),
         (false, Err(error)) => {
-            say(&format!(
-                "the server's settings are no policy of the lab's: {error}"
-            ));
+            say(&format!("the server's settings are no policy of the lab's: {error}"));
             Ok(None)
         }
     };
@@ -190,11 +167,9 @@ fn write(
     let name = format!("ebbpool-capture-{}.parquet", std::process::id());
     let elsewhere = std::env::temp_dir().join(name);
     match trace.write(&elsewhere, facts) {
-        Ok(_) if elsewhere != path => Err(CaptureError::Elsewhere {
-            problem: failed.to_string(),
-            file: elsewhere.display().to_string(),
+        Ok(_) if elsewhere != path => {
+            Err(CaptureError::Elsewhere { problem: failed.to_string(), file: elsewhere.display().to_string() }.into())
         }
-        .into()),
         _ => Err(failed.into()),
     }
 }
@@ -206,10 +181,7 @@ fn of_sample(sample: f64, frames: Option<u64>) -> String {
         1.0 / sample
     );
     if let Some(frames) = frames {
-        text += &format!(
-            "; the present size is --frames {:.0}",
-            frames as f64 * sample
-        );
+        text += &format!("; the present size is --frames {:.0}", frames as f64 * sample);
     }
     text
 }
@@ -222,9 +194,7 @@ fn say(text: &str) {
 /// Drops rights; a capture that cannot goes on as the same user's would who has them.
 fn keep_rights(ahead: Ahead) {
     if let Err(error) = keep_rights_for(ahead) {
-        say(&format!(
-            "rights that are not needed cannot be dropped: {error}"
-        ));
+        say(&format!("rights that are not needed cannot be dropped: {error}"));
     }
 }
 
@@ -241,11 +211,7 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Fa
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));
     if STOP.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted {
-            done: 0,
-            all: 1,
-            hint: "; no probe was attached",
-        });
+        return Err(Failure::Interrupted { done: 0, all: 1, hint: "; no probe was attached" });
     }
     let mut line = CaptureLine::new(&limits);
     let mut is_reading = false;
@@ -269,16 +235,11 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Fa
         .into());
     }
     if recorder.is_empty() {
-        return Err(CaptureError::Nothing(
-            "nothing was requested in this time; start the load, or give more --seconds".into(),
-        )
-        .into());
+        return Err(
+            CaptureError::Nothing("nothing was requested in this time; start the load, or give more --seconds".into()).into()
+        );
     }
-    Ok(Capture {
-        recorder,
-        report,
-        cost,
-    })
+    Ok(Capture { recorder, report, cost })
 }
 
 fn announcement(limits: &Limits, cost: &EventCost) -> String {
@@ -311,27 +272,17 @@ fn ending(report: &SessionReport) -> String {
         report.detaching.as_secs_f64() * 1e3,
     );
     if let Some(overhead) = report.overhead {
-        text += &format!(
-            "; cost {:.1} % of the target's processor time",
-            100.0 * overhead
-        );
+        text += &format!("; cost {:.1} % of the target's processor time", 100.0 * overhead);
     }
     if let Some(overhead) = report.overhead_of_others {
-        text += &format!(
-            ", and {:.1} % of that of other servers that run the same file",
-            100.0 * overhead
-        );
+        text += &format!(", and {:.1} % of that of other servers that run the same file", 100.0 * overhead);
     }
     text
 }
 
 /// What every capture says of itself in the file of facts.
 fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
-    let Capture {
-        recorder,
-        report,
-        cost,
-    } = capture;
+    let Capture { recorder, report, cost } = capture;
     let facts = json!({
         "source": server.word(),
         "seconds": report.time.as_secs_f64(),
@@ -358,8 +309,7 @@ fn is_standard_output(path: &Path) -> bool {
     match (rustix::fs::stat(path), rustix::fs::fstat(io::stdout())) {
         (Ok(one), Ok(other)) => {
             let kind = FileType::from_raw_mode(one.st_mode);
-            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
-                && kind != FileType::CharacterDevice
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) && kind != FileType::CharacterDevice
         }
         _ => false,
     }
@@ -382,17 +332,13 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
                 escaped(&object.class()),
                 grouped(object.pages),
                 grouped(used.references),
-                format!(
-                    "{:.1} %",
-                    100.0 * used.references as f64 / all.max(1) as f64
-                ),
+                format!("{:.1} %", 100.0 * used.references as f64 / all.max(1) as f64),
                 grouped(used.writes),
             ],
         );
     }
     // Behind the trace it would be taken for a part of it.
-    let mut out: Box<dyn Write> = match written.facts.is_none() && is_standard_output(&args.output)
-    {
+    let mut out: Box<dyn Write> = match written.facts.is_none() && is_standard_output(&args.output) {
         true => Box::new(io::stderr().lock()),
         false => Box::new(io::stdout().lock()),
     };
@@ -410,10 +356,7 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
         escaped(&args.output.display().to_string()),
         grouped(written.trace.bytes),
         match &written.facts {
-            Some(facts) => format!(
-                "; {}: names and settings",
-                escaped(&facts.display().to_string())
-            ),
+            Some(facts) => format!("; {}: names and settings", escaped(&facts.display().to_string())),
             None => "; no names and settings, which need a file beside it".into(),
         }
     )?;
@@ -451,16 +394,8 @@ fn advise_request(
 
 /// What was written meanwhile, as `ebbpool advise` reads it from the file of facts.
 fn measured(captured: &Capture) -> MeasuredWrites {
-    let Capture {
-        recorder, report, ..
-    } = captured;
-    let WrittenBytes {
-        seconds,
-        page_bytes,
-        log_bytes,
-        process_bytes,
-        device,
-    } = &report.written;
+    let Capture { recorder, report, .. } = captured;
+    let WrittenBytes { seconds, page_bytes, log_bytes, process_bytes, device } = &report.written;
     let mut measured = MeasuredWrites::new(*seconds);
     (measured.page_bytes, measured.log_bytes) = (*page_bytes, *log_bytes);
     measured.process_bytes = *process_bytes;
@@ -482,13 +417,7 @@ struct CaptureAdvice {
 
 impl CaptureAdvice {
     /// `facts` is the file of facts, if the capture writes one.
-    fn new(
-        mut request: AdviseRequest,
-        server: ServerArg,
-        args: &CommonArgs,
-        captured: &Capture,
-        facts: Option<&Path>,
-    ) -> Self {
+    fn new(mut request: AdviseRequest, server: ServerArg, args: &CommonArgs, captured: &Capture, facts: Option<&Path>) -> Self {
         // Without the file no command could say the same.
         request.measured = facts.map(|_| measured(captured));
         let resident = captured.recorder.resident_references() as u64;
@@ -498,45 +427,22 @@ impl CaptureAdvice {
             warmup: resident.to_string(),
             reading: Vec::new(),
         };
-        let AdviceArgs {
-            device,
-            asymmetry,
-            memory_budget,
-            ..
-        } = &args.advice;
+        let AdviceArgs { device, asymmetry, memory_budget, .. } = &args.advice;
         let options = [
             ("--server", Some(server.word())),
             ("--now", request.now.as_ref().map(PolicySpec::to_string)),
-            (
-                "--frames",
-                request.frames.as_ref().map(MemorySize::to_string),
-            ),
+            ("--frames", request.frames.as_ref().map(MemorySize::to_string)),
             ("--warmup", Some(trace.warmup.clone())),
-            (
-                "--facts",
-                facts.map(|path| file_word(&path.to_string_lossy())),
-            ),
+            ("--facts", facts.map(|path| file_word(&path.to_string_lossy()))),
             ("--device", device.clone()),
-            (
-                "--asymmetry",
-                asymmetry.as_ref().map(AsymmetrySpec::to_string),
-            ),
-            (
-                "--memory-budget",
-                memory_budget.as_ref().map(|it| it.text.clone()),
-            ),
+            ("--asymmetry", asymmetry.as_ref().map(AsymmetrySpec::to_string)),
+            ("--memory-budget", memory_budget.as_ref().map(|it| it.text.clone())),
         ];
-        let options = options
-            .into_iter()
-            .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        let options = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
         let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
         words.extend(options.flatten());
         words.extend(trace.traces.iter().cloned());
-        CaptureAdvice {
-            command: command_line(&words),
-            request,
-            trace,
-        }
+        CaptureAdvice { command: command_line(&words), request, trace }
     }
 
     /// Asks the lab, and prints its advice with the command that repeats it.
@@ -579,16 +485,10 @@ mod tests {
                     page_bytes: Some(8192),
                     log_bytes: None,
                     process_bytes: Some(4096),
-                    device: Some(WrittenDevice {
-                        name: "sda".into(),
-                        bytes: 12288,
-                    }),
+                    device: Some(WrittenDevice { name: "sda".into(), bytes: 12288 }),
                 },
             },
-            cost: EventCost {
-                captured: Duration::ZERO,
-                left_out: Duration::ZERO,
-            },
+            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO },
         }
     }
 
@@ -602,12 +502,10 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_an_advice_asks_the_same() {
-        let words = "ebbpool capture sqlite --pid 1 --output=-a.parquet --advise --frames 5% --asymmetry 8 --memory-budget 1.5GB";
+        let words =
+            "ebbpool capture sqlite --pid 1 --output=-a.parquet --advise --frames 5% --asymmetry 8 --memory-budget 1.5GB";
         let cli = Cli::try_parse_from(words.split(' ')).expect("arguments");
-        let Command::Capture(CaptureArgs {
-            target: CaptureTarget::Sqlite(args),
-        }) = cli.command
-        else {
+        let Command::Capture(CaptureArgs { target: CaptureTarget::Sqlite(args) }) = cli.command else {
             panic!("another command");
         };
         let args = args.common;

@@ -8,9 +8,7 @@ pub(crate) mod table;
 use std::io::{self, IsTerminal, Write};
 
 use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
-use ebbpool_lab::{
-    CompareRequest, Comparison, DetailedResult, Lab, LabError, RunResult, report, schema,
-};
+use ebbpool_lab::{CompareRequest, Comparison, DetailedResult, Lab, LabError, RunResult, report, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
@@ -24,9 +22,7 @@ use publication::Markup;
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let request = args.request()?;
     if args.format == CompareFormat::Parquet && io::stdout().is_terminal() {
-        return Err(Failure::Usage(
-            "--format parquet is binary; send it to a file, as in > results.parquet".into(),
-        ));
+        return Err(Failure::Usage("--format parquet is binary; send it to a file, as in > results.parquet".into()));
     }
     let traces = traces(args)?;
     let sources = &traces.sources;
@@ -46,8 +42,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     print(args.format, &comparisons, &traces)?;
     print_report_hint(args);
     let finished = || comparisons.iter().flat_map(Comparison::finished);
-    let interrupted = error.as_ref().is_some_and(LabError::is_interrupted)
-        || comparisons.last().is_some_and(|last| last.interrupted);
+    let interrupted =
+        error.as_ref().is_some_and(LabError::is_interrupted) || comparisons.last().is_some_and(|last| last.interrupted);
     match error {
         _ if interrupted => Err(Failure::Interrupted {
             done: finished().count(),
@@ -65,11 +61,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
 
 /// The comparisons on the traces up to the first that has none, and why that has none; an interruption ends with the results
 /// finished by then.
-fn compare_each(
-    lab: &Lab<'_>,
-    sources: &[Source],
-    request: &CompareRequest,
-) -> (Vec<Comparison>, Option<LabError>) {
+fn compare_each(lab: &Lab<'_>, sources: &[Source], request: &CompareRequest) -> (Vec<Comparison>, Option<LabError>) {
     let mut comparisons = Vec::new();
     for source in sources {
         match lab.compare(source, request) {

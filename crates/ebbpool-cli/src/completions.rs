@@ -26,13 +26,9 @@ fn with_values(command: Command) -> Command {
 
 fn with_value(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "policy" | "policies" | "now" => {
-            arg.value_parser(PossibleValuesParser::new(policy_names()))
-        }
+        "policy" | "policies" | "now" => arg.value_parser(PossibleValuesParser::new(policy_names())),
         "trace_format" => arg.value_parser(PossibleValuesParser::new(format_names(|_| true))),
-        "to_format" => {
-            arg.value_parser(PossibleValuesParser::new(format_names(Format::is_written)))
-        }
+        "to_format" => arg.value_parser(PossibleValuesParser::new(format_names(Format::is_written))),
         "trace" | "traces" | "from" => arg.value_hint(ValueHint::FilePath),
         "directory" => arg.value_hint(ValueHint::DirPath),
         _ => arg,

@@ -34,9 +34,6 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
     };
     done.map_err(|error| match error {
         DbError::Output(error) => Failure::Output(error),
-        error => Failure::Command {
-            usage: error.is_usage(),
-            error: error.into(),
-        },
+        error => Failure::Command { usage: error.is_usage(), error: error.into() },
     })
 }

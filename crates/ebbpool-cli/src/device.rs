@@ -27,11 +27,7 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
 }
 
 /// Refuses a trace with a page beyond the device's end before anything is simulated.
-fn check_numbers(
-    args: &DeviceReplayArgs,
-    source: &Source,
-    page_size: Option<u64>,
-) -> Result<(), Failure> {
+fn check_numbers(args: &DeviceReplayArgs, source: &Source, page_size: Option<u64>) -> Result<(), Failure> {
     let mut highest = 0;
     let mut reader = source.open()?;
     trace::for_each_batch(&mut reader, source.label(), |batch| {
@@ -78,13 +74,8 @@ fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
     progress::report_notes(&source.late_notes());
     let report = device.flash_report();
     let result = DeviceReplayResult {
-        joules_per_reference: report
-            .energy
-            .filter(|_| references > 0)
-            .map(|energy| energy.total_j / references as f64),
-        lifetime_days: args
-            .bytes_per_day
-            .and_then(|rate| report.lifetime_days(rate.bytes())),
+        joules_per_reference: report.energy.filter(|_| references > 0).map(|energy| energy.total_j / references as f64),
+        lifetime_days: args.bytes_per_day.and_then(|rate| report.lifetime_days(rate.bytes())),
         report,
         failed: failed.as_ref().map(ToString::to_string),
     };

@@ -67,9 +67,7 @@ fn profile_text(profile: &DeviceProfile, format: DevicesFormat) -> Result<String
     match format {
         DevicesFormat::Table => Ok(details(profile)),
         DevicesFormat::Json => Ok(json(&DeviceDescription::new(profile))?),
-        DevicesFormat::Toml => profile
-            .to_toml()
-            .map_err(|error| Failure::Output(io::Error::other(error))),
+        DevicesFormat::Toml => profile.to_toml().map_err(|error| Failure::Output(io::Error::other(error))),
     }
 }
 
@@ -82,10 +80,7 @@ pub(crate) fn json_of(name: Option<&str>) -> Result<String, LabError> {
             json(&all.collect::<Vec<_>>())
         }
     };
-    text.map_err(|source| LabError::Output {
-        what: "devices as JSON".into(),
-        source,
-    })
+    text.map_err(|source| LabError::Output { what: "devices as JSON".into(), source })
 }
 
 fn json(value: &impl Serialize) -> io::Result<String> {
@@ -118,9 +113,7 @@ impl<'a> DeviceDescription<'a> {
     }
 }
 
-const HEADER: [&str; 8] = [
-    "device", "page", "read", "write", "R qd1", "steady", "chip", "price",
-];
+const HEADER: [&str; 8] = ["device", "page", "read", "write", "R qd1", "steady", "chip", "price"];
 
 /// One row under [`HEADER`]; `*` marks the asymmetry that policies use, `~` marks rough figures.
 fn row(profile: &DeviceProfile) -> [String; 8] {
@@ -143,16 +136,7 @@ fn row(profile: &DeviceProfile) -> [String; 8] {
         None => UNKNOWN.into(),
     };
     let [qd1, steady, chip, price] = AsymmetryKind::ALL.map(asymmetry);
-    [
-        profile.name.clone(),
-        page(profile),
-        cost(read),
-        cost(write),
-        qd1,
-        steady,
-        chip,
-        price,
-    ]
+    [profile.name.clone(), page(profile), cost(read), cost(write), qd1, steady, chip, price]
 }
 
 fn overview(profiles: &[DeviceProfile]) -> String {
@@ -229,14 +213,8 @@ fn details(profile: &DeviceProfile) -> String {
         }
     }
     for (state, asymmetry) in [
-        (
-            "while the SLC cache takes writes",
-            profile.asymmetry_in_cache(),
-        ),
-        (
-            "once the SLC cache is full",
-            profile.asymmetry_after_cache(),
-        ),
+        ("while the SLC cache takes writes", profile.asymmetry_in_cache()),
+        ("once the SLC cache is full", profile.asymmetry_after_cache()),
     ] {
         if let Some(asymmetry) = asymmetry {
             let ratio = digits(asymmetry.ratio(), 4);
@@ -252,11 +230,7 @@ fn details(profile: &DeviceProfile) -> String {
         let _ = write!(text, "\n{}", lines(table));
     }
     for (&quantity, figure) in &profile.figures {
-        table.add_row([
-            quantity.label().to_string(),
-            value_and_range(quantity, figure),
-            source(figure),
-        ]);
+        table.add_row([quantity.label().to_string(), value_and_range(quantity, figure), source(figure)]);
     }
     for (column, most) in table.column_iter_mut().zip([30, 20]) {
         column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(most)));
@@ -368,13 +342,7 @@ without cleaning.
 fn markdown(profiles: &[DeviceProfile]) -> String {
     let mut text = String::from(INTRODUCTION);
     for quantity in Quantity::ALL {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} |",
-            quantity.key(),
-            quantity.unit(),
-            quantity.label()
-        );
+        let _ = writeln!(text, "| `{}` | {} | {} |", quantity.key(), quantity.unit(), quantity.label());
     }
     text.push_str(EXPLANATION);
     let _ = writeln!(text, "| {} | endurance |", HEADER.join(" | "));
@@ -385,9 +353,7 @@ fn markdown(profiles: &[DeviceProfile]) -> String {
         let cells = escaped(&cells.join(" | "));
         let _ = writeln!(text, "| {cells} | {} |", endurance(profile));
     }
-    profiles
-        .iter()
-        .for_each(|profile| add_section(&mut text, profile));
+    profiles.iter().for_each(|profile| add_section(&mut text, profile));
     text
 }
 
@@ -404,13 +370,8 @@ fn add_section(text: &mut String, profile: &DeviceProfile) {
     let _ = writeln!(text, "\n{}", escaped(&endurance_sentence(profile)));
     text.push_str("\n| figure | value | basis and source |\n| --- | ---: | --- |\n");
     for (&quantity, figure) in &profile.figures {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} |",
-            quantity.label(),
-            value_and_range(quantity, figure),
-            escaped(&source(figure))
-        );
+        let _ =
+            writeln!(text, "| {} | {} | {} |", quantity.label(), value_and_range(quantity, figure), escaped(&source(figure)));
     }
 }
 

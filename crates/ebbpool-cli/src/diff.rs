@@ -26,20 +26,14 @@ impl From<DiffError> for Failure {
             DiffError::SameKey { .. } => "; compare the outputs of one run of the command each",
             _ => "",
         };
-        Failure::Command {
-            error: format!("{error}{hint}").into(),
-            usage: true,
-        }
+        Failure::Command { error: format!("{error}{hint}").into(), usage: true }
     }
 }
 
 pub(crate) fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let standard_input = Path::new(STANDARD_INPUT);
     if args.before == standard_input && args.after == standard_input {
-        return Err(Failure::Usage(
-            "standard input can be one of the two files, not both; name a file for the other"
-                .into(),
-        ));
+        return Err(Failure::Usage("standard input can be one of the two files, not both; name a file for the other".into()));
     }
     if let Some(report) = &args.report {
         let inputs: Vec<PathBuf> = [&args.before, &args.after].map(PathBuf::clone).into();
@@ -79,9 +73,6 @@ fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     };
     match read {
         Ok(bytes) => Ok((label, bytes)),
-        Err(error) => Err(Failure::Command {
-            error: format!("cannot read {label}: {error}").into(),
-            usage: true,
-        }),
+        Err(error) => Err(Failure::Command { error: format!("cannot read {label}: {error}").into(), usage: true }),
     }
 }

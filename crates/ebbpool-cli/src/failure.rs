@@ -32,9 +32,7 @@ pub(crate) enum Failure {
         hint: &'static str,
     },
     /// Every run of a comparison ended early.
-    #[error(
-        "the device failed in every run: the figures are of the parts of the trace until then, and compare nothing"
-    )]
+    #[error("the device failed in every run: the figures are of the parts of the trace until then, and compare nothing")]
     AllFailed,
     /// No failure: the user asks for an exit code that says whether results differ.
     #[error("the results differ")]
@@ -42,10 +40,7 @@ pub(crate) enum Failure {
     #[cfg(all(feature = "sqlite", target_os = "linux"))]
     /// A program that was not run, with the exit code of shells.
     #[error("{error}")]
-    Program {
-        error: Box<dyn Error + Send + Sync>,
-        code: u8,
-    },
+    Program { error: Box<dyn Error + Send + Sync>, code: u8 },
     /// An error of one command.
     #[error("{error}")]
     Command {
@@ -105,15 +100,11 @@ pub(crate) fn lab_hint(error: &LabError) -> &'static str {
         RequestError::NoPolicy => "; name some with --policies",
         RequestError::NoSize => "; name some with --frames",
         RequestError::NoPrice => "; name some with --asymmetry",
-        RequestError::NoEraseCounts { .. } => {
-            "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
-        }
+        RequestError::NoEraseCounts { .. } => "; name a simulated device, such as --device flash:slc-mt29f4g08aaa",
         RequestError::RateWithoutDevice => "; use --rate with --device",
         RequestError::BoundOnDevice => "; use --bound without --device, with --asymmetry",
         RequestError::BoundOfChanges(_) => " of --asymmetry",
-        RequestError::AsymmetryOfDevice => {
-            "; leave --asymmetry out, or let it change, as in --asymmetry rm1"
-        }
+        RequestError::AsymmetryOfDevice => "; leave --asymmetry out, or let it change, as in --asymmetry rm1",
         RequestError::AsymmetryOfSimulatedDevice => "; leave --asymmetry out",
         RequestError::CheckpointsWithoutTimes(_) => " with --checkpoints",
         _ => "",
@@ -152,24 +143,15 @@ macro_rules! from_lab_errors {
     };
 }
 
-from_lab_errors!(
-    LabError,
-    RequestError,
-    SimError,
-    TraceError,
-    ProfileError,
-    ChangesError,
-    ConfigError,
-    DeviceFailed
-);
+from_lab_errors!(LabError, RequestError, SimError, TraceError, ProfileError, ChangesError, ConfigError, DeviceFailed);
 
 #[cfg(all(feature = "replay", unix))]
 fn replay_hint(error: &ReplayError) -> &'static str {
     match error {
         ReplayError::PageSize(_) => "; give --page-size",
-        ReplayError::Offline(_)
-        | ReplayError::WritesInBackground(_)
-        | ReplayError::AsksRequests { .. } => "; ebbpool run simulates it",
+        ReplayError::Offline(_) | ReplayError::WritesInBackground(_) | ReplayError::AsksRequests { .. } => {
+            "; ebbpool run simulates it"
+        }
         ReplayError::TooLarge(_) => ", or use --file in place of --memory",
         ReplayError::Missing { .. } | ReplayError::Empty(_) => "; add --create to make it",
         ReplayError::OtherTrace { .. } => ", or add --create to replace this one",

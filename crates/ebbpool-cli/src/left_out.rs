@@ -10,11 +10,7 @@ use crate::failure::Failure;
 
 /// The commands that this program was built without although this system could have them; each is a feature of its name.
 const LEFT_OUT: &[&str] = &[
-    #[cfg(all(
-        not(feature = "capture"),
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))]
+    #[cfg(all(not(feature = "capture"), target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     "capture",
     #[cfg(not(feature = "completions"))]
     "completions",
@@ -38,10 +34,7 @@ const REMEDY: &str = "cargo install --path crates/ebbpool-cli --features all --l
 pub(crate) fn help(examples: &str) -> String {
     match LEFT_OUT {
         [] => examples.to_owned(),
-        names => format!(
-            "{examples}\n\nBuilt without {}; all commands: {REMEDY}",
-            names.join(", ")
-        ),
+        names => format!("{examples}\n\nBuilt without {}; all commands: {REMEDY}", names.join(", ")),
     }
 }
 
@@ -62,9 +55,7 @@ pub(crate) fn check(arguments: &[OsString]) -> Result<(), Failure> {
         true => String::new(),
         false => format!("there is no command '{asked}' (did you mean '{name}'?); "),
     };
-    Err(Failure::Usage(format!(
-        "{unknown}this program was built without '{name}'; install it with all commands: {REMEDY}"
-    )))
+    Err(Failure::Usage(format!("{unknown}this program was built without '{name}'; install it with all commands: {REMEDY}")))
 }
 
 /// The command that the arguments ask for, or for its help.
@@ -92,15 +83,9 @@ mod tests {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             asked_for(&words).map(str::to_owned)
         };
-        assert_eq!(
-            asked(&["ebbpool", "sqlite", "run"]).as_deref(),
-            Some("sqlite")
-        );
+        assert_eq!(asked(&["ebbpool", "sqlite", "run"]).as_deref(), Some("sqlite"));
         assert_eq!(asked(&["ebbpool", "help", "db"]).as_deref(), Some("db"));
-        assert_eq!(
-            asked(&["ebbpool", "compare", "db"]).as_deref(),
-            Some("compare")
-        );
+        assert_eq!(asked(&["ebbpool", "compare", "db"]).as_deref(), Some("compare"));
         assert_eq!(asked(&["sqlite"]), None);
         assert_eq!(asked(&[]), None);
     }

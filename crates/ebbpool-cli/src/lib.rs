@@ -4,11 +4,7 @@
 mod advise;
 mod args;
 mod bound;
-#[cfg(all(
-    feature = "capture",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(feature = "capture", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod capture;
 mod compare;
 #[cfg(feature = "completions")]
@@ -88,11 +84,7 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
         Command::Compare(args) => compare::compare(args),
         Command::Advise(args) => advise::advise(args),
         Command::Curve(args) => curve::curve(args),
-        #[cfg(all(
-            feature = "capture",
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ))]
+        #[cfg(all(feature = "capture", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Capture(args) => capture::capture(args),
         Command::Run(args) => run::run(args),
         #[cfg(all(feature = "replay", unix))]
@@ -121,11 +113,7 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// Has Ctrl-C stop the work of a command. A capture drops rights first, which its threads would have, too.
 fn stop_on_interrupt(command: &Command) {
     match command {
-        #[cfg(all(
-            feature = "capture",
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ))]
+        #[cfg(all(feature = "capture", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Capture(_) => capture::begin(),
         _ => progress::stop_on_interrupt(),
     }

@@ -31,10 +31,7 @@ fn write(command: &Command, directory: &Path) -> Result<(), Failure> {
     let path = directory.join(page.get_filename());
     let mut file = OutputFile::create(&path)?;
     let label = path.display().to_string();
-    file.write_all(&text).map_err(|source| Failure::File {
-        path: label.clone(),
-        source,
-    })?;
+    file.write_all(&text).map_err(|source| Failure::File { path: label.clone(), source })?;
     file.finish()?;
     writeln!(io::stdout(), "{label}")?;
     for subcommand in command.get_subcommands() {

@@ -42,12 +42,7 @@ fn loads(read_only: bool) -> Vec<Load> {
                 batch: (queue_depth == 1).then_some(1),
             }));
         }
-        loads.extend(STEPS.map(|batch| Load {
-            operation,
-            order: Order::Random,
-            queue_depth: DEEPEST,
-            batch: Some(batch),
-        }));
+        loads.extend(STEPS.map(|batch| Load { operation, order: Order::Random, queue_depth: DEEPEST, batch: Some(batch) }));
     }
     loads
 }
@@ -138,9 +133,7 @@ fn measure_all(args: &MeasureArgs, target: &TargetFile) -> Result<MeasureReport,
         measurements.push(measured);
     }
     bar.finish_and_clear();
-    let (description, _) = description
-        .rsplit_once(", queue depth")
-        .unwrap_or((&description, ""));
+    let (description, _) = description.rsplit_once(", queue depth").unwrap_or((&description, ""));
     let report = MeasureReport {
         path: args.path.display().to_string(),
         storage: description.into(),
@@ -161,11 +154,7 @@ fn pages(args: &MeasureArgs, target: &TargetFile, storage: &FileStorage) -> Resu
     let pages = match (requested, target.is_temporary()) {
         (Some(requested), true) => requested,
         (requested, _) => {
-            let failed = |source| MeasureError::Io {
-                path: target.path.clone(),
-                what: "determine its length",
-                source,
-            };
+            let failed = |source| MeasureError::Io { path: target.path.clone(), what: "determine its length", source };
             let existing = storage.pages().map_err(failed)?;
             requested.map_or(existing, |requested| requested.min(existing))
         }
@@ -180,18 +169,9 @@ fn pages(args: &MeasureArgs, target: &TargetFile, storage: &FileStorage) -> Resu
     Ok(pages)
 }
 
-fn write_profile(
-    report: &MeasureReport,
-    path: &std::path::Path,
-    mut file: OutputFile,
-) -> Result<(), Failure> {
-    let failed = |source| Failure::File {
-        path: path.display().to_string(),
-        source,
-    };
-    let profile = report
-        .to_profile(path)
-        .ok_or_else(|| failed(io::Error::other("reads or writes were not measured")))?;
+fn write_profile(report: &MeasureReport, path: &std::path::Path, mut file: OutputFile) -> Result<(), Failure> {
+    let failed = |source| Failure::File { path: path.display().to_string(), source };
+    let profile = report.to_profile(path).ok_or_else(|| failed(io::Error::other("reads or writes were not measured")))?;
     let text = toml::to_string(&profile).map_err(|error| failed(io::Error::other(error)))?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     let is_regular = file.is_regular();

@@ -15,21 +15,15 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 /// x axis is the per cent of pages, on a logarithmic scale.
 pub(crate) fn of_curve(title: &str, curve: &Curve) -> String {
     let mut text = format!("{title}\n");
-    let eighths: Vec<usize> = curve
-        .points
-        .iter()
-        .map(|point| (point.share.clamp(0.0, 1.0) * (LINES * 8) as f64).round() as usize)
-        .collect();
+    let eighths: Vec<usize> =
+        curve.points.iter().map(|point| (point.share.clamp(0.0, 1.0) * (LINES * 8) as f64).round() as usize).collect();
     for line in (0..LINES).rev() {
         let label = match line + 1 {
             LINES => "100 %",
             line if line == LINES / 2 => "50 %",
             _ => "",
         };
-        let bars: String = eighths
-            .iter()
-            .map(|&height| BARS[height.saturating_sub(line * 8).min(8)])
-            .collect();
+        let bars: String = eighths.iter().map(|&height| BARS[height.saturating_sub(line * 8).min(8)]).collect();
         let _ = writeln!(text, "{label:>0$} │{1}", MARGIN - 2, bars.trim_end());
     }
     let mut axis = String::new();
@@ -62,21 +56,11 @@ mod tests {
         let text = of_curve("A title", &info.popularity);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 1 + LINES + 2);
-        assert!(
-            lines.iter().all(|line| line.chars().count() <= 79),
-            "{text}"
-        );
+        assert!(lines.iter().all(|line| line.chars().count() <= 79), "{text}");
         // All references go to all pages: the last bar is full.
-        assert!(
-            lines[1].ends_with('█') && lines[1].chars().count() == MARGIN + 61,
-            "{text}"
-        );
+        assert!(lines[1].ends_with('█') && lines[1].chars().count() == MARGIN + 61, "{text}");
         let full = |line: &str| line.chars().filter(|&letter| letter == '█').count();
-        assert!(
-            lines[1..=LINES]
-                .windows(2)
-                .all(|pair| full(pair[0]) <= full(pair[1]))
-        );
+        assert!(lines[1..=LINES].windows(2).all(|pair| full(pair[0]) <= full(pair[1])));
         // Labels stand under their ticks.
         let columns = |line: &str, test: fn(char) -> bool| {
             let found = line.chars().enumerate().filter(|&(_, letter)| test(letter));
@@ -86,10 +70,7 @@ mod tests {
         assert_eq!(ticks, [8, 28, 48, 68]);
         for tick in ticks {
             let below = lines[LINES + 2].chars().nth(tick);
-            assert!(
-                below.is_some_and(|letter| letter.is_ascii_digit()),
-                "{text}"
-            );
+            assert!(below.is_some_and(|letter| letter.is_ascii_digit()), "{text}");
         }
     }
 

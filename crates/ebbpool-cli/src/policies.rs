@@ -51,11 +51,7 @@ fn plain() -> String {
             let _ = writeln!(text, "    {alias} is {}:{preset}.", entry.name);
         }
         for param in entry.params {
-            let _ = writeln!(
-                text,
-                "    {}={}  {} ({})",
-                param.name, param.default, param.about, param.kind
-            );
+            let _ = writeln!(text, "    {}={}  {} ({})", param.name, param.default, param.about, param.kind);
         }
     }
     text
@@ -73,11 +69,7 @@ fn explanation(spec: &PolicySpec) -> String {
     }
     for param in entry.params {
         let value = spec.spelled(param.name).unwrap_or_default();
-        let default = if value == param.default {
-            "the default".into()
-        } else {
-            format!("default {}", param.default)
-        };
+        let default = if value == param.default { "the default".into() } else { format!("default {}", param.default) };
         let _ = writeln!(text, "  {}={value} ({default})", param.name);
         fold(&mut text, param.about, "      ");
         fold(&mut text, &format!("Takes {}.", param.kind), "      ");
@@ -120,17 +112,10 @@ fn costs_of(spec: &PolicySpec) -> &'static str {
 }
 
 fn memory_of(entry: &PolicyEntry) -> String {
-    let MemoryUse {
-        order,
-        order_scattered,
-        ghosts,
-    } = entry.memory;
+    let MemoryUse { order, order_scattered, ghosts } = entry.memory;
     let mut text = format!("About {order} bytes per frame with default parameters");
     if order_scattered > order {
-        let _ = write!(
-            text,
-            " ({order_scattered} where each page has an erase block or cluster to itself)"
-        );
+        let _ = write!(text, " ({order_scattered} where each page has an erase block or cluster to itself)");
     }
     if ghosts > 0 {
         let _ = write!(text, ", and {ghosts} for ghosts and estimates");
@@ -165,16 +150,9 @@ lru on the samples; figures on this page are those of the paper named.\n",
         if entry.params.is_empty() {
             continue;
         }
-        let _ = writeln!(
-            text,
-            "\n| parameter | default | values | what it does |\n| --- | --- | --- | --- |"
-        );
+        let _ = writeln!(text, "\n| parameter | default | values | what it does |\n| --- | --- | --- | --- |");
         for param in entry.params {
-            let _ = writeln!(
-                text,
-                "| `{}` | `{}` | {} | {} |",
-                param.name, param.default, param.kind, param.about
-            );
+            let _ = writeln!(text, "| `{}` | `{}` | {} | {} |", param.name, param.default, param.kind, param.about);
         }
     }
     text.push_str(NOT_HERE);

@@ -142,14 +142,11 @@ impl LabEvents for Console {
             report_note(&format!("{path} is overwritten; its old contents are lost"));
             return true;
         }
-        let question =
-            format!("{path} exists. Overwriting it destroys its contents. Go on? [y/N] ");
+        let question = format!("{path} exists. Overwriting it destroys its contents. Go on? [y/N] ");
         let mut errors = io::stderr();
         let written = errors.write_all(question.as_bytes());
         let mut answer = String::new();
-        let answered = written
-            .and_then(|()| errors.flush())
-            .and_then(|()| io::stdin().read_line(&mut answer));
+        let answered = written.and_then(|()| errors.flush()).and_then(|()| io::stdin().read_line(&mut answer));
         answered.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
     }
 

@@ -35,9 +35,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
 fn print(args: &ReplayArgs, results: &[ReplayResult]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match (args.format, results) {
-        (RunFormat::Json, [result]) if args.policies.is_empty() => {
-            schema::write_json(&mut out, result)
-        }
+        (RunFormat::Json, [result]) if args.policies.is_empty() => schema::write_json(&mut out, result),
         (RunFormat::Json, results) => schema::write_json(&mut out, results),
         (RunFormat::Table, [result]) => out.write_all(table::of_replay(result).as_bytes()),
         (RunFormat::Table, results) => out.write_all(table::of_replays(results).as_bytes()),

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
-    self as experiments, CheckExample, Experiment, ExperimentEnd, ExperimentError,
-    ExperimentResult, GuestFinding, ListedExperiment, Listener, RankingTable, Scale, StudyProgress,
-    StudyRequest, Verdict,
+    self as experiments, CheckExample, Experiment, ExperimentEnd, ExperimentError, ExperimentResult, GuestFinding,
+    ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest, Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
@@ -35,10 +34,7 @@ impl From<ExperimentError> for Failure {
         match error {
             ExperimentError::Lab(error) => error.into(),
             ExperimentError::File { path, source } => Failure::File { path, source },
-            error => Failure::Command {
-                usage: error.kind() == ErrorKind::Request,
-                error: format!("{error}{hint}").into(),
-            },
+            error => Failure::Command { usage: error.kind() == ErrorKind::Request, error: format!("{error}{hint}").into() },
         }
     }
 }
@@ -139,13 +135,8 @@ impl Listener for ExperimentConsole {
                 line.show(&name, progress.share, &left);
             }
             None => self.print_after(LONG_PAUSE, || {
-                let StudyProgress {
-                    number, all, id, ..
-                } = progress;
-                format!(
-                    "[{number}/{all}] {id}: {:.0} % of all{left}",
-                    100.0 * progress.share
-                )
+                let StudyProgress { number, all, id, .. } = progress;
+                format!("[{number}/{all}] {id}: {:.0} % of all{left}", 100.0 * progress.share)
             }),
         }
     }
@@ -258,10 +249,7 @@ fn command(experiment: &str, scale: Scale, file: Option<&Path>) -> String {
 
 /// The experiments to run. If a file replaces the devices and the user names no experiment, these are the
 /// experiments that have a device.
-fn with_devices(
-    selected: Vec<(String, Experiment)>,
-    args: &ReproduceArgs,
-) -> Vec<(String, Experiment)> {
+fn with_devices(selected: Vec<(String, Experiment)>, args: &ReproduceArgs) -> Vec<(String, Experiment)> {
     let file: Option<PathBuf> = args.file();
     #[cfg(unix)]
     if file.is_some() && args.ids.is_empty() {
@@ -293,13 +281,7 @@ fn list(selected: &[(String, Experiment)], format: RunFormat) -> Result<(), Fail
         RunFormat::Table => {
             for (_, experiment) in selected {
                 let (paper, number) = experiment.source();
-                writeln!(
-                    out,
-                    "{}: {paper}, {number}: {}\n    {}",
-                    experiment.id(),
-                    experiment.title(),
-                    experiment.says()
-                )?;
+                writeln!(out, "{}: {paper}, {number}: {}\n    {}", experiment.id(), experiment.title(), experiment.says())?;
             }
         }
     }
@@ -322,13 +304,7 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
                 .set_header(["experiment", "claim", papers, "ours", "verdict"]);
             for done in all {
                 for judged in done.judged() {
-                    table.add_row([
-                        done.id(),
-                        &judged.says,
-                        &judged.paper,
-                        &judged.ours,
-                        &judged.verdict_text(),
-                    ]);
+                    table.add_row([done.id(), &judged.says, &judged.paper, &judged.ours, &judged.verdict_text()]);
                     for guest in &judged.guests {
                         let says = guest.says();
                         let row = [done.id(), &says, "", &guest.ours, GuestFinding::NO_VERDICT];
@@ -349,9 +325,7 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
 
 fn table_of(ranked: &RankingTable) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(ranked.heads());
+    table.load_style(presets::NOTHING).set_header(ranked.heads());
     for cells in ranked.cells() {
         table.add_row(cells);
     }

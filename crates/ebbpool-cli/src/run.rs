@@ -38,10 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     match outcome.device.and_then(|device| device.failed) {
         // The text says already that the device failed.
-        Some(failed) => Err(Failure::Command {
-            error: failed.into(),
-            usage: false,
-        }),
+        Some(failed) => Err(Failure::Command { error: failed.into(), usage: false }),
         None => Ok(()),
     }
 }

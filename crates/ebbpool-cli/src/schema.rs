@@ -61,17 +61,13 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let is_it = |schema: &&ResultSchema| {
-        schema.command == name || schema.command.replace(' ', "-") == name || schema.id() == name
-    };
+    let is_it =
+        |schema: &&ResultSchema| schema.command == name || schema.command.replace(' ', "-") == name || schema.id() == name;
     let Some(found) = all.iter().find(is_it) else {
         let command = name.split([' ', '-']).next().unwrap_or_default();
         left_out::check(&["ebbpool".into(), command.into()])?;
         let names: Vec<&str> = all.iter().map(|schema| schema.command).collect();
-        return Err(Failure::Usage(format!(
-            "'{name}' has no schema; these commands have one: {}",
-            names.join(", ")
-        )));
+        return Err(Failure::Usage(format!("'{name}' has no schema; these commands have one: {}", names.join(", "))));
     };
     schema::write_json(&mut out, &found.to_json())?;
     Ok(())

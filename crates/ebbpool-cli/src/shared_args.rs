@@ -25,10 +25,7 @@ impl<T: FromStr> FromStr for Spelled<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
-        Ok(Spelled {
-            value: text.parse()?,
-            text: text.trim().into(),
-        })
+        Ok(Spelled { value: text.parse()?, text: text.trim().into() })
     }
 }
 
@@ -168,11 +165,8 @@ impl ReadArgs {
             ("--skip", number(self.skip)),
             ("--limit", self.limit.map(|limit| limit.to_string())),
         ];
-        let mut words: Vec<String> = options
-            .into_iter()
-            .filter_map(|(name, value)| Some([name.to_string(), value?]))
-            .flatten()
-            .collect();
+        let mut words: Vec<String> =
+            options.into_iter().filter_map(|(name, value)| Some([name.to_string(), value?])).flatten().collect();
         words.extend(self.concat.then(|| "--concat".to_string()));
         words
     }
@@ -201,21 +195,15 @@ impl ReadArgs {
 
 /// Reads the bytes of a page, above 0.
 fn page_size(text: &str) -> Result<NonZeroU64, String> {
-    let size: ByteSize = text
-        .parse()
-        .map_err(|error: ByteSizeError| error.to_string())?;
-    NonZeroU64::new(size.bytes())
-        .ok_or_else(|| "a page has at least 1 byte; give its size, such as 8k".into())
+    let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
+    NonZeroU64::new(size.bytes()).ok_or_else(|| "a page has at least 1 byte; give its size, such as 8k".into())
 }
 
 /// Reads a number of bytes that fits into memory.
 #[cfg(all(feature = "device", unix))]
 pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
-    let size: ByteSize = text
-        .parse()
-        .map_err(|error: ByteSizeError| error.to_string())?;
-    usize::try_from(size.bytes())
-        .map_err(|_| format!("{size} are more than this machine can address"))
+    let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
+    usize::try_from(size.bytes()).map_err(|_| format!("{size} are more than this machine can address"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -244,10 +232,7 @@ impl std::str::FromStr for AsymmetryList {
         }
         let parts = spec::parts(text).unwrap_or_default();
         if let Some(empty) = parts.iter().position(|part| part.is_empty()) {
-            return Err(format!(
-                "item {} of '{text}' is empty; give an asymmetry there, or remove the comma",
-                empty + 1
-            ));
+            return Err(format!("item {} of '{text}' is empty; give an asymmetry there, or remove the comma", empty + 1));
         }
         let parse = |item: &String| item.parse::<AsymmetrySpec>();
         let specs: Result<_, _> = items.iter().map(parse).collect();

@@ -28,12 +28,7 @@ pub(crate) use libraries::extension_file;
 
 /// The schemas of the subcommands that print JSON.
 pub(crate) fn schemas() -> [ResultSchema; 4] {
-    [
-        status::schema(),
-        check::schema(),
-        recover::schema(),
-        measure::schema(),
-    ]
+    [status::schema(), check::schema(), recover::schema(), measure::schema()]
 }
 
 /// Runs one of the subcommands.
@@ -56,10 +51,7 @@ pub(crate) fn sqlite(args: &SqliteArgs) -> Result<(), Failure> {
             },
             error: error.into(),
         },
-        error => Failure::Command {
-            usage: error.is_usage(),
-            error: error.into(),
-        },
+        error => Failure::Command { usage: error.is_usage(), error: error.into() },
     })
 }
 
@@ -82,16 +74,10 @@ fn counted(count: u64, thing: &str) -> String {
 }
 
 /// Prints a result as JSON, or as the text of the function.
-fn print<R: Serialize>(
-    result: &R,
-    format: RunFormat,
-    to_text: impl FnOnce(&R) -> String,
-) -> Result<(), SqliteError> {
+fn print<R: Serialize>(result: &R, format: RunFormat, to_text: impl FnOnce(&R) -> String) -> Result<(), SqliteError> {
     let mut out = io::stdout().lock();
     let printed = match format {
-        RunFormat::Json => serde_json::to_writer_pretty(&mut out, result)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out)),
+        RunFormat::Json => serde_json::to_writer_pretty(&mut out, result).map_err(io::Error::from).and_then(|()| writeln!(out)),
         RunFormat::Table => out.write_all(to_text(result).as_bytes()),
     };
     printed.map_err(SqliteError::Output)

@@ -10,12 +10,8 @@ use std::sync::atomic::Ordering;
 use ebbpool_cost::{one_line, spec};
 use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::{
-    ClassStatistics, Collector, Hottest, RequestStatistics, TraceStatistics,
-};
-use ebbpool_trace::{
-    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, Writer, generators,
-};
+use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, RequestStatistics, TraceStatistics};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, Writer, generators};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -56,22 +52,10 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     let reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let format = formats(&source)?;
-    let Metadata {
-        name,
-        page_size,
-        database_pages,
-        below_cache,
-    } = reader.metadata().clone();
+    let Metadata { name, page_size, database_pages, below_cache } = reader.metadata().clone();
     let info = figures(reader, source.label())?;
     progress::report_notes(&source.late_notes());
-    let description = TraceDescription {
-        name,
-        format,
-        page_size,
-        database_pages,
-        below_cache,
-        info,
-    };
+    let description = TraceDescription { name, format, page_size, database_pages, below_cache, info };
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
@@ -123,36 +107,17 @@ pub(crate) fn for_each_batch<E: Into<Failure>>(
 }
 
 fn report(description: &TraceDescription) -> String {
-    let TraceDescription {
-        name,
-        format,
-        page_size,
-        database_pages,
-        below_cache,
-        info,
-    } = description;
+    let TraceDescription { name, format, page_size, database_pages, below_cache, info } = description;
     let unknown = || "unknown".to_string();
     let number = |number: Option<u64>| number.map_or_else(unknown, |number| number.to_string());
     let mut rows = vec![
         ("name", name.as_deref().map_or_else(unknown, one_line)),
-        (
-            "format",
-            format.clone().unwrap_or_else(|| "generator".into()),
-        ),
+        ("format", format.clone().unwrap_or_else(|| "generator".into())),
         ("page size", number(*page_size)),
-        (
-            "database pages",
-            database_pages.map_or_else(unknown, |pages| pages_and_bytes(pages, *page_size)),
-        ),
+        ("database pages", database_pages.map_or_else(unknown, |pages| pages_and_bytes(pages, *page_size))),
         ("references", info.references.to_string()),
-        (
-            "writes",
-            format!("{} ({})", info.writes, percent(info.write_ratio)),
-        ),
-        (
-            "distinct pages",
-            pages_and_bytes(info.distinct_pages, *page_size),
-        ),
+        ("writes", format!("{} ({})", info.writes, percent(info.write_ratio))),
+        ("distinct pages", pages_and_bytes(info.distinct_pages, *page_size)),
         ("  only read", info.pages_only_read.to_string()),
         ("  only written", info.pages_only_written.to_string()),
         ("  both", info.pages_both.to_string()),
@@ -173,10 +138,9 @@ fn report(description: &TraceDescription) -> String {
             "stack distance",
             match info.stack_distance {
                 None => "no page is referenced twice".into(),
-                Some(distance) => format!(
-                    "quartiles {} / {} / {} pages",
-                    distance.lower_quartile, distance.median, distance.upper_quartile
-                ),
+                Some(distance) => {
+                    format!("quartiles {} / {} / {} pages", distance.lower_quartile, distance.median, distance.upper_quartile)
+                }
             },
         ),
     ];
@@ -201,21 +165,14 @@ fn percent(share: f64) -> String {
 
 /// The rows on times and rings.
 fn of_requests(requests: &RequestStatistics) -> Vec<(&'static str, String)> {
-    let RequestStatistics {
-        duration_us,
-        bulk_reads,
-        bulk_writes,
-        vacuums,
-    } = *requests;
+    let RequestStatistics { duration_us, bulk_reads, bulk_writes, vacuums } = *requests;
     let mut rows = Vec::new();
     if duration_us > 0 {
         let seconds = duration_us as f64 / 1e6;
         rows.push(("time", format!("{seconds:.3} s from the first to the last")));
     }
     if bulk_reads + bulk_writes + vacuums > 0 {
-        let rings = format!(
-            "{bulk_reads} of bulk reads, {bulk_writes} of bulk writes, {vacuums} of vacuum"
-        );
+        let rings = format!("{bulk_reads} of bulk reads, {bulk_writes} of bulk writes, {vacuums} of vacuum");
         rows.push(("through rings", rings));
     }
     rows
@@ -273,15 +230,9 @@ fn curves(info: &TraceStatistics, database_pages: Option<u64>) -> String {
             Some(_) => "the database's",
             None => "the distinct",
         };
-        let title = format!(
-            "\nHit ratio of LRU, by memory in per cent of {what} {} pages",
-            info.lru_hit_ratio.of_pages
-        );
+        let title = format!("\nHit ratio of LRU, by memory in per cent of {what} {} pages", info.lru_hit_ratio.of_pages);
         text += &picture::of_curve(&title, &info.lru_hit_ratio);
-        let title = format!(
-            "\nShare of references to the hottest of the {} distinct pages",
-            info.popularity.of_pages
-        );
+        let title = format!("\nShare of references to the hottest of the {} distinct pages", info.popularity.of_pages);
         text += &picture::of_curve(&title, &info.popularity);
     }
     text
@@ -326,18 +277,15 @@ fn output_path(named: &Path) -> &Path {
 
 /// The format of an output file, given by an option or by its name.
 fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
-    encoding
-        .to_format
-        .or_else(|| Format::of_name(to))
-        .ok_or_else(|| {
-            let written = Format::ALL.iter().filter(|format| format.is_written());
-            let names: Vec<&str> = written.map(|format| format.name()).collect();
-            Failure::Usage(format!(
-                "the name {} does not show a format; give --to-format, one of: {}",
-                to.display(),
-                names.join(" ")
-            ))
-        })
+    encoding.to_format.or_else(|| Format::of_name(to)).ok_or_else(|| {
+        let written = Format::ALL.iter().filter(|format| format.is_written());
+        let names: Vec<&str> = written.map(|format| format.name()).collect();
+        Failure::Usage(format!(
+            "the name {} does not show a format; give --to-format, one of: {}",
+            to.display(),
+            names.join(" ")
+        ))
+    })
 }
 
 fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
@@ -347,9 +295,7 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     if let Some(classes) = &classes
         && !format.keeps_classes(classes)
     {
-        progress::report_notes(&[format!(
-            "{format} cannot store the classes of the pages; the output omits them"
-        )]);
+        progress::report_notes(&[format!("{format} cannot store the classes of the pages; the output omits them")]);
     }
     if reader.has_requests() && !format.keeps_requests() {
         progress::report_notes(&[format!(
@@ -369,12 +315,7 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     }
     let written = writer.finish()?;
     progress::report_notes(&source.late_notes());
-    let summary = format!(
-        "{}: {} references, {} bytes",
-        to.display(),
-        written.references,
-        written.bytes
-    );
+    let summary = format!("{}: {} references, {} bytes", to.display(), written.references, written.bytes);
     // On standard output the summary would be part of the trace.
     match to == Path::new(STANDARD_OUTPUT) {
         true => progress::report_notes(&[summary]),

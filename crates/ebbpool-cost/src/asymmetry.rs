@@ -44,11 +44,7 @@ impl Asymmetry {
 
     /// The asymmetry nearest to `ratio`: 0 for negative numbers and NaN, 10^15 for larger ones.
     pub const fn saturating(ratio: f64) -> Self {
-        Asymmetry(if ratio > 0.0 {
-            if ratio > LARGEST { LARGEST } else { ratio }
-        } else {
-            0.0
-        })
+        Asymmetry(if ratio > 0.0 { if ratio > LARGEST { LARGEST } else { ratio } } else { 0.0 })
     }
 
     /// R, the cost of a page write in units of one page read.

@@ -9,11 +9,7 @@ use crate::Asymmetry;
 
 /// The unit in which a cost is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(Serialize, Deserialize),
-    serde(rename_all = "snake_case")
-)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum Unit {
     /// One page read is 1: the papers' plain model.
     PageReads,
@@ -53,20 +49,13 @@ impl OperationCosts {
 
     /// What `reads` page reads and `writes` page writes cost.
     pub fn bill(&self, reads: u64, writes: u64) -> Bill {
-        Bill {
-            amount: reads as f64 * self.read + writes as f64 * self.write,
-            unit: self.unit,
-        }
+        Bill { amount: reads as f64 * self.read + writes as f64 * self.write, unit: self.unit }
     }
 }
 
 impl From<Asymmetry> for OperationCosts {
     fn from(asymmetry: Asymmetry) -> Self {
-        OperationCosts {
-            read: 1.0,
-            write: asymmetry.ratio(),
-            unit: Unit::PageReads,
-        }
+        OperationCosts { read: 1.0, write: asymmetry.ratio(), unit: Unit::PageReads }
     }
 }
 

@@ -41,10 +41,7 @@ impl Decimal {
         if !any || !all_digits(whole) || !all_digits(decimals) {
             return Err(DecimalError);
         }
-        let (whole, decimals) = (
-            whole.trim_start_matches('0'),
-            decimals.trim_end_matches('0'),
-        );
+        let (whole, decimals) = (whole.trim_start_matches('0'), decimals.trim_end_matches('0'));
         let places = decimals.len() + more;
         if whole.len() + decimals.len() > MOST_DIGITS || places > MOST_DIGITS {
             return Err(DecimalError);
@@ -94,10 +91,7 @@ impl Decimal {
     pub fn percent(self) -> String {
         let places = self.places.saturating_sub(2);
         let scale = 10u64.pow(2u32.saturating_sub(self.places));
-        let percent = Decimal {
-            digits: self.digits * scale,
-            places,
-        };
+        let percent = Decimal { digits: self.digits * scale, places };
         format!("{percent}%")
     }
 
@@ -172,11 +166,7 @@ mod tests {
             ("3.10%", "0.031", "3.1%"),
             ("0.000000001%", "0.00000000001", "0.000000001%"),
             (".99999999999999", "0.99999999999999", "99.999999999999%"),
-            (
-                "99.9999999999999%",
-                "0.999999999999999",
-                "99.9999999999999%",
-            ),
+            ("99.9999999999999%", "0.999999999999999", "99.9999999999999%"),
         ] {
             assert_eq!(decimal(text).to_string(), plain);
             assert_eq!(decimal(text).percent(), percent);
@@ -187,20 +177,8 @@ mod tests {
     #[test]
     fn other_spellings_are_refused() {
         for text in [
-            "",
-            "%",
-            ".",
-            "-1",
-            "1e3",
-            "0.5.5",
-            "x",
-            "1%%",
-            "1234567890123456",
-            "0.1234567890123456",
-            "0.12345678901234%",
-            " 1",
-            "½",
-            "nan",
+            "", "%", ".", "-1", "1e3", "0.5.5", "x", "1%%", "1234567890123456", "0.1234567890123456", "0.12345678901234%",
+            " 1", "½", "nan",
         ] {
             assert_eq!(text.parse::<Decimal>(), Err(DecimalError), "{text}");
         }

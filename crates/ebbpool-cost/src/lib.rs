@@ -25,10 +25,7 @@ pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
 pub use page_probabilities::{PageProbabilities, PageProbability};
 pub use policy_costs::Costs;
-pub use quantities::{
-    ByteSize, ByteSizeError, BytesPerDay, BytesPerDayError, DurationError, parse_duration,
-    split_period,
-};
+pub use quantities::{ByteSize, ByteSizeError, BytesPerDay, BytesPerDayError, DurationError, parse_duration, split_period};
 
 /// The version of this crate, which is part of the keys of stored results.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -29,12 +29,7 @@ pub struct MovingAverage {
 impl MovingAverage {
     /// Over the last `window` numbers.
     pub fn new(window: NonZeroUsize) -> Self {
-        MovingAverage {
-            last: Vec::new(),
-            window: window.get(),
-            oldest: 0,
-            sum: 0,
-        }
+        MovingAverage { last: Vec::new(), window: window.get(), oldest: 0, sum: 0 }
     }
 
     /// Records a number; the one recorded `window` numbers earlier no longer counts.

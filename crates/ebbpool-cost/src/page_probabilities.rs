@@ -21,18 +21,12 @@ pub struct PageProbabilities {
 impl PageProbabilities {
     /// The probabilities of the pages numbered from 0; no other page is ever referenced.
     pub fn of_pages(pages: Vec<PageProbability>) -> Self {
-        PageProbabilities {
-            pages,
-            beyond: PageProbability::default(),
-        }
+        PageProbabilities { pages, beyond: PageProbability::default() }
     }
 
     /// The same probabilities for every page.
     pub fn alike(each: PageProbability) -> Self {
-        PageProbabilities {
-            pages: Vec::new(),
-            beyond: each,
-        }
+        PageProbabilities { pages: Vec::new(), beyond: each }
     }
 
     /// The probabilities of a page.
@@ -50,8 +44,7 @@ mod tests {
 
     #[test]
     fn pages_by_number_and_pages_beyond() {
-        let [one, other] = [(0.75, 0.5), (0.25, 0.0)]
-            .map(|(reference, write)| PageProbability { reference, write });
+        let [one, other] = [(0.75, 0.5), (0.25, 0.0)].map(|(reference, write)| PageProbability { reference, write });
         let numbered = PageProbabilities::of_pages(vec![one, other]);
         assert_eq!([numbered.of(0), numbered.of(1)], [one, other]);
         for page in [2, u64::MAX] {

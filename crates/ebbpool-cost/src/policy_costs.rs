@@ -21,11 +21,7 @@ impl Costs {
 
     /// The papers' plain model: a read costs 1, a write `asymmetry`.
     pub fn asymmetric(asymmetry: f64) -> Self {
-        Costs {
-            read: 1.0,
-            write: asymmetry,
-            unit_us: Self::MTRON_READ_US,
-        }
+        Costs { read: 1.0, write: asymmetry, unit_us: Self::MTRON_READ_US }
     }
 
     /// R, the write cost in units of the read cost.
@@ -66,20 +62,12 @@ mod tests {
     #[test]
     fn a_page_read_takes_the_mtron_time_in_units_other_than_time() {
         for unit in [Unit::PageReads, Unit::Dollars] {
-            let costs = OperationCosts {
-                read: 0.25,
-                write: 4.0,
-                unit,
-            };
+            let costs = OperationCosts { read: 0.25, write: 4.0, unit };
             let costs = Costs::from(costs);
             assert_eq!(costs.read * costs.unit_us, Costs::MTRON_READ_US);
             assert_eq!(costs.asymmetry(), 16.0);
         }
-        let costs = OperationCosts {
-            read: 40.0,
-            write: 200.0,
-            unit: Unit::Microseconds,
-        };
+        let costs = OperationCosts { read: 40.0, write: 200.0, unit: Unit::Microseconds };
         assert_eq!(Costs::from(costs).unit_us, 1.0);
     }
 }

@@ -37,11 +37,7 @@ impl<K> Parameter<K> {
 impl<K: fmt::Display> Parameter<K> {
     /// The error of a value that the parameter does not take.
     pub fn refuse(&self, value: &str) -> ParameterError {
-        ParameterError::Value {
-            name: self.name,
-            value: one_line(value),
-            range: self.kind.to_string(),
-        }
+        ParameterError::Value { name: self.name, value: one_line(value), range: self.kind.to_string() }
     }
 }
 
@@ -73,10 +69,7 @@ impl Whole {
 
     /// The same, or this word.
     pub const fn or(self, word: &'static str) -> Self {
-        Whole {
-            or: Some(word),
-            ..self
-        }
+        Whole { or: Some(word), ..self }
     }
 
     /// Reads a value: digits, or the word.
@@ -86,9 +79,7 @@ impl Whole {
         }
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let number = digits.then(|| text.parse().ok()).flatten();
-        number
-            .filter(|number| (self.min..=self.max).contains(number))
-            .map(WholeOrWord::Number)
+        number.filter(|number| (self.min..=self.max).contains(number)).map(WholeOrWord::Number)
     }
 
     /// Reads a number.
@@ -106,9 +97,7 @@ impl fmt::Display for Whole {
             Whole { min, max, .. } if min.checked_add(1) == Some(max) => {
                 write!(formatter, "{min} or {max}")?;
             }
-            Whole {
-                min, max: u64::MAX, ..
-            } => write!(formatter, "a whole number from {min} to 2^64-1")?,
+            Whole { min, max: u64::MAX, .. } => write!(formatter, "a whole number from {min} to 2^64-1")?,
             Whole { min, max, .. } => write!(formatter, "a whole number from {min} to {max}")?,
         }
         match self.or {
@@ -210,15 +199,10 @@ pub fn assignments<'a, K: fmt::Display>(
     parameters: &[Parameter<K>],
 ) -> Result<Vec<(usize, &'a str)>, ParameterError> {
     let mut given: Vec<(usize, &'a str)> = Vec::new();
-    let parts = parts(text).map_err(|_| ParameterError::Parentheses {
-        text: one_line(text),
-    })?;
+    let parts = parts(text).map_err(|_| ParameterError::Parentheses { text: one_line(text) })?;
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
         let Some((name, value)) = part.split_once('=') else {
-            return Err(ParameterError::NotAPair {
-                part: one_line(part),
-                takes: takes(parameters),
-            });
+            return Err(ParameterError::NotAPair { part: one_line(part), takes: takes(parameters) });
         };
         let name = name.trim();
         let Some(at) = parameters.iter().position(|known| known.name == name) else {
@@ -233,9 +217,7 @@ pub fn assignments<'a, K: fmt::Display>(
             });
         };
         if given.iter().any(|&(earlier, _)| earlier == at) {
-            return Err(ParameterError::Twice {
-                name: parameters[at].name,
-            });
+            return Err(ParameterError::Twice { name: parameters[at].name });
         }
         given.push((at, value.trim()));
     }
@@ -250,23 +232,15 @@ fn takes_names<K>(parameters: &[Parameter<K>]) -> String {
 
 /// All parameters, each on two lines: what it does, then its range and its default.
 pub fn describe<K: fmt::Display>(parameters: &[Parameter<K>]) -> String {
-    let longest = parameters
-        .iter()
-        .map(|parameter| parameter.name.len())
-        .max();
+    let longest = parameters.iter().map(|parameter| parameter.name.len()).max();
     let width = longest.unwrap_or(0).max(11) + 2;
     let lines = parameters.iter().map(|parameter| {
-        let Parameter {
-            name, kind, about, ..
-        } = parameter;
+        let Parameter { name, kind, about, .. } = parameter;
         let default = match parameter.is_required() {
             true => "must be given".to_string(),
             false => format!("default: {}", parameter.default),
         };
-        format!(
-            "    {name:<width$}{about}\n    {:width$}{kind} [{default}]\n",
-            ""
-        )
+        format!("    {name:<width$}{about}\n    {:width$}{kind} [{default}]\n", "")
     });
     lines.collect()
 }
@@ -277,12 +251,7 @@ pub fn takes<K: fmt::Display>(parameters: &[Parameter<K>]) -> String {
         return "it takes no parameters".into();
     }
     let each = parameters.iter().map(|parameter| {
-        let Parameter {
-            name,
-            kind,
-            default,
-            ..
-        } = parameter;
+        let Parameter { name, kind, default, .. } = parameter;
         format!("{name} ({kind}; default {default})")
     });
     format!("it takes {}", each.collect::<Vec<_>>().join(", "))
@@ -363,18 +332,8 @@ mod tests {
     }
 
     const PARAMETERS: [Parameter<Whole>; 2] = [
-        Parameter {
-            name: "pages",
-            kind: Whole::new(1, 9).or("all"),
-            default: "1",
-            about: "pages",
-        },
-        Parameter {
-            name: "seed",
-            kind: Whole::new(0, u64::MAX),
-            default: REQUIRED,
-            about: "a seed",
-        },
+        Parameter { name: "pages", kind: Whole::new(1, 9).or("all"), default: "1", about: "pages" },
+        Parameter { name: "seed", kind: Whole::new(0, u64::MAX), default: REQUIRED, about: "a seed" },
     ];
 
     #[test]
@@ -384,20 +343,11 @@ mod tests {
         assert_eq!(assignments("", &PARAMETERS), Ok(vec![]));
         let takes = "it takes pages (a whole number from 1 to 9, or all; default 1), seed (a whole number from 0 to 2^64-1; default none: it must be given)";
         for (text, message) in [
-            (
-                "pages",
-                format!("'pages' is not of the form NAME=VALUE; {takes}"),
-            ),
-            (
-                "page=1",
-                "unknown parameter 'page' (did you mean 'pages'?); it takes pages, seed".into(),
-            ),
+            ("pages", format!("'pages' is not of the form NAME=VALUE; {takes}")),
+            ("page=1", "unknown parameter 'page' (did you mean 'pages'?); it takes pages, seed".into()),
             ("seed=1,seed=1", "'seed' is given twice".into()),
             ("=", format!("unknown parameter ''; {takes}")),
-            (
-                "pages=(",
-                "'pages=(': the parentheses do not match, or are nested more than 8 deep".into(),
-            ),
+            ("pages=(", "'pages=(': the parentheses do not match, or are nested more than 8 deep".into()),
         ] {
             let error = assignments(text, &PARAMETERS).unwrap_err();
             assert_eq!(error.to_string(), message);
@@ -422,10 +372,7 @@ mod tests {
         assert_eq!(Whole::new(1, 2).to_string(), "1 or 2");
         assert_eq!(
             PARAMETERS[0].refuse("a\nb").to_string(),
-            format!(
-                "pages={}: expected a whole number from 1 to 9, or all",
-                one_line("a\nb")
-            )
+            format!("pages={}: expected a whole number from 1 to 9, or all", one_line("a\nb"))
         );
     }
 

@@ -16,18 +16,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 const RUNS: usize = 3;
 
 const DEVICES: [&str; 12] = [
-    "ftl=page",
-    "gc=fifo",
-    "gc=random",
-    "gc=d-choices",
-    "gc=cost-benefit",
-    "gc=ee-greedy",
-    "frontiers=2",
-    "wl=static:50",
-    "ftl=dftl",
-    "ftl=block",
-    "ftl=bast",
-    "ftl=fast",
+    "ftl=page", "gc=fifo", "gc=random", "gc=d-choices", "gc=cost-benefit", "gc=ee-greedy", "frontiers=2", "wl=static:50",
+    "ftl=dftl", "ftl=block", "ftl=bast", "ftl=fast",
 ];
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -88,11 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let report = device.report();
         let rate = median(rates);
         let programs = report.programs as f64 / report.host_writes as f64;
-        println!(
-            "{settings:<20} {rate:>16.2} {:>10.2} {programs:>18.3} {:>20.1}",
-            of_page / rate,
-            rate * programs
-        );
+        println!("{settings:<20} {rate:>16.2} {:>10.2} {programs:>18.3} {:>20.1}", of_page / rate, rate * programs);
     }
     Ok(())
 }

@@ -32,9 +32,7 @@ impl FromStr for Rate {
         let (number, seconds) = split_period(text).ok_or_else(wrong)?;
         let number = number.parse::<f64>();
         match number.map(|number| number / seconds.unwrap_or(1.0)) {
-            Ok(rate) if rate.is_finite() && (1e6 / rate).is_finite() && rate > 0.0 => {
-                Ok(Rate(rate))
-            }
+            Ok(rate) if rate.is_finite() && (1e6 / rate).is_finite() && rate > 0.0 => Ok(Rate(rate)),
             _ => Err(wrong()),
         }
     }
@@ -58,11 +56,7 @@ pub struct Arrivals {
 impl Arrivals {
     /// The first reference arrives one interval after the start.
     pub fn at(rate: Rate) -> Self {
-        Arrivals {
-            interval_us: 1e6 / rate.per_second(),
-            now_us: 0.0,
-            idle_us: 0.0,
-        }
+        Arrivals { interval_us: 1e6 / rate.per_second(), now_us: 0.0, idle_us: 0.0 }
     }
 
     /// Waits for a reference, numbered from 0, if it has not arrived yet; returns for how long, in µs.
@@ -134,21 +128,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_not_rates_are_refused() {
-        for text in [
-            "0",
-            "-1",
-            "NaN",
-            "inf",
-            "1e-320",
-            "",
-            "x",
-            "/s",
-            "5/",
-            "5/fortnight",
-            "0/min",
-            "nan/s",
-            "5/s/s",
-        ] {
+        for text in ["0", "-1", "NaN", "inf", "1e-320", "", "x", "/s", "5/", "5/fortnight", "0/min", "nan/s", "5/s/s"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }

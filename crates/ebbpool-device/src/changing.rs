@@ -42,12 +42,7 @@ enum Model {
 #[derive(Clone, Debug, PartialEq)]
 enum Spec {
     Constant(Asymmetry),
-    Model {
-        model: Model,
-        base: Option<Asymmetry>,
-        epoch: u64,
-        epochs: Option<u64>,
-    },
+    Model { model: Model, base: Option<Asymmetry>, epoch: u64, epochs: Option<u64> },
     File(String),
 }
 
@@ -144,21 +139,14 @@ impl ChangingAsymmetry {
                 let after = rows.partition_point(|&(start, _)| start <= reference);
                 let index = after.saturating_sub(1);
                 let (start, ratio) = rows.get(index).copied().unwrap_or((0, 1.0));
-                AsymmetryPeriod {
-                    index: index as u64,
-                    start,
-                    end: rows.get(after).map(|&(start, _)| start),
-                    ratio,
-                }
+                AsymmetryPeriod { index: index as u64, start, end: rows.get(after).map(|&(start, _)| start), ratio }
             }
         }
     }
 
     /// All epochs in order; the iterator is endless where no epoch is the last.
     pub fn epochs(&self) -> impl Iterator<Item = AsymmetryPeriod> + '_ {
-        std::iter::successors(Some(self.epoch_at(0)), |epoch| {
-            epoch.end.map(|end| self.epoch_at(end))
-        })
+        std::iter::successors(Some(self.epoch_at(0)), |epoch| epoch.end.map(|end| self.epoch_at(end)))
     }
 
     /// The number of epochs that the first `references` references belong to.
@@ -207,12 +195,7 @@ impl AsymmetrySpec {
     pub fn load(&self, device: Asymmetry) -> Result<ChangingAsymmetry, ChangesError> {
         match &self.0 {
             Spec::Constant(asymmetry) => Ok((*asymmetry).into()),
-            Spec::Model {
-                model,
-                base,
-                epoch,
-                epochs,
-            } => {
+            Spec::Model { model, base, epoch, epochs } => {
                 let epochs = AsymmetryPeriods {
                     base: base.unwrap_or(device).ratio(),
                     length: *epoch,
@@ -228,19 +211,15 @@ impl AsymmetrySpec {
     }
 }
 
-const SPELLINGS: &str = "give a number from 0 to 1e15, such as 32; rm1 or rm2, such as rm1:base=25,epoch=5000; or file:changes.csv";
+const SPELLINGS: &str =
+    "give a number from 0 to 1e15, such as 32; rm1 or rm2, such as rm1:base=25,epoch=5000; or file:changes.csv";
 
 impl FromStr for AsymmetrySpec {
     type Err = AsymmetrySpecError;
 
     fn from_str(text: &str) -> Result<Self, AsymmetrySpecError> {
         let text = text.trim();
-        Spec::parse(text)
-            .map(AsymmetrySpec)
-            .map_err(|problem| AsymmetrySpecError {
-                text: one_line(text),
-                problem,
-            })
+        Spec::parse(text).map(AsymmetrySpec).map_err(|problem| AsymmetrySpecError { text: one_line(text), problem })
     }
 }
 
@@ -269,20 +248,13 @@ impl Spec {
             let read = match (parameter.name, parameter.kind) {
                 ("base", _) => value.parse().map(|read| base = Some(read)).ok(),
                 ("epoch", ModelKind::Whole(whole)) => whole.number(value).map(|read| epoch = read),
-                ("epochs", ModelKind::Whole(whole)) => {
-                    whole.number(value).map(|read| epochs = Some(read))
-                }
+                ("epochs", ModelKind::Whole(whole)) => whole.number(value).map(|read| epochs = Some(read)),
                 ("reading", _) => Rm2Reading::of_word(value).map(|read| model = Model::Rm2(read)),
                 _ => None,
             };
             read.ok_or_else(|| format!("{name}: {}", parameter.refuse(value)))?;
         }
-        Ok(Spec::Model {
-            model,
-            base,
-            epoch,
-            epochs,
-        })
+        Ok(Spec::Model { model, base, epoch, epochs })
     }
 }
 
@@ -306,12 +278,7 @@ impl fmt::Display for ModelKind {
 
 /// The parameters of RM2, and before the last one those of RM1.
 static PARAMETERS: [Parameter<ModelKind>; 4] = [
-    Parameter {
-        name: "base",
-        kind: ModelKind::Asymmetry,
-        default: "the device's, or 32",
-        about: "R in epoch 0",
-    },
+    Parameter { name: "base", kind: ModelKind::Asymmetry, default: "the device's, or 32", about: "R in epoch 0" },
     Parameter {
         name: "epoch",
         kind: ModelKind::Whole(Whole::new(1, u64::MAX)),
@@ -357,12 +324,7 @@ impl fmt::Display for AsymmetrySpec {
         match &self.0 {
             Spec::Constant(asymmetry) => asymmetry.fmt(f),
             Spec::File(file) => write!(f, "file:{file}"),
-            Spec::Model {
-                model,
-                base,
-                epoch,
-                epochs,
-            } => {
+            Spec::Model { model, base, epoch, epochs } => {
                 f.write_str(match model {
                     Model::Rm1 => "rm1",
                     Model::Rm2(_) => "rm2",
@@ -390,10 +352,7 @@ const LONGEST_FILE: u64 = 64 << 20;
 
 /// Reads lines `reference,R`; the first may be a header, and lines that begin with # are comments.
 fn read_changes(file: &str) -> Result<ChangingAsymmetry, ChangesError> {
-    let content = read_limited(file).map_err(|problem| ChangesError {
-        location: file.into(),
-        problem,
-    })?;
+    let content = read_limited(file).map_err(|problem| ChangesError { location: file.into(), problem })?;
     let rows = parse_changes(&content).map_err(|(line, problem)| ChangesError {
         location: match line {
             Some(line) => format!("{file}, line {line}"),
@@ -410,9 +369,7 @@ fn read_limited(file: &str) -> Result<Vec<u8>, String> {
         .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_end(&mut content))
         .map_err(|error| format!("cannot read: {error}"))?;
     match content.len() as u64 > LONGEST_FILE {
-        true => Err(format!(
-            "is longer than {LONGEST_FILE} bytes, and so no list of changes"
-        )),
+        true => Err(format!("is longer than {LONGEST_FILE} bytes, and so no list of changes")),
         false => Ok(content),
     }
 }
@@ -442,24 +399,13 @@ fn parse_changes(content: &[u8]) -> Result<Vec<(u64, f64)>, ChangesProblem> {
             }
         }
         let line = record.position().map_or(before, csv::Position::line);
-        let fields: Vec<String> = record
-            .iter()
-            .map(|field| String::from_utf8_lossy(field).into_owned())
-            .collect();
-        let header = std::mem::take(&mut first)
-            && fields
-                .iter()
-                .all(|field| field.starts_with(|c: char| c.is_alphabetic()));
+        let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        let header = std::mem::take(&mut first) && fields.iter().all(|field| field.starts_with(|c: char| c.is_alphabetic()));
         if header
             && !fields[0].eq_ignore_ascii_case("reference")
-            && fields[1..]
-                .iter()
-                .any(|it| it.eq_ignore_ascii_case("reference"))
+            && fields[1..].iter().any(|it| it.eq_ignore_ascii_case("reference"))
         {
-            let problem = format!(
-                "the columns are {}; put the reference first, as in reference,R",
-                fields.join(",")
-            );
+            let problem = format!("the columns are {}; put the reference first, as in reference,R", fields.join(","));
             return Err((Some(line), problem));
         }
         if !header {
@@ -468,10 +414,7 @@ fn parse_changes(content: &[u8]) -> Result<Vec<(u64, f64)>, ChangesProblem> {
         }
     }
     match rows.is_empty() {
-        true => Err((
-            None,
-            "has no line with a reference and an asymmetry, as in 0,32".into(),
-        )),
+        true => Err((None, "has no line with a reference and an asymmetry, as in 0,32".into())),
         false => Ok(rows),
     }
 }
@@ -485,18 +428,16 @@ fn parse_change(fields: &[String], last: Option<u64>) -> Result<(u64, f64), Stri
         ));
     };
     let Ok(reference) = reference.parse::<u64>() else {
-        return Err(format!(
-            "'{reference}' is no reference; give its number, the first is 0"
-        ));
+        return Err(format!("'{reference}' is no reference; give its number, the first is 0"));
     };
     let ratio: Asymmetry = ratio.parse().map_err(|error| format!("{error}"))?;
     match last {
-        None if reference != 0 => Err(format!(
-            "the first change is at reference {reference}; put a line before it that begins with 0"
-        )),
-        Some(last) if reference <= last => Err(format!(
-            "reference {reference} does not come after {last} of the line before; sort the lines"
-        )),
+        None if reference != 0 => {
+            Err(format!("the first change is at reference {reference}; put a line before it that begins with 0"))
+        }
+        Some(last) if reference <= last => {
+            Err(format!("reference {reference} does not come after {last} of the line before; sort the lines"))
+        }
         _ => Ok((reference, ratio.ratio())),
     }
 }

@@ -35,10 +35,7 @@ pub struct DeviceReport {
 impl DeviceReport {
     /// The cost of all reads and writes.
     pub fn bill(&self) -> Bill {
-        Bill {
-            amount: self.read_cost + self.write_cost,
-            unit: self.unit,
-        }
+        Bill { amount: self.read_cost + self.write_cost, unit: self.unit }
     }
 
     /// The energy of this work in a run of `elapsed_us` µs; `None` where costs are not times.
@@ -46,11 +43,7 @@ impl DeviceReport {
         if self.unit != Unit::Microseconds {
             return None;
         }
-        Some(power?.energy(Activity {
-            elapsed_us,
-            reading_us: self.read_cost,
-            writing_us: self.write_cost,
-        }))
+        Some(power?.energy(Activity { elapsed_us, reading_us: self.read_cost, writing_us: self.write_cost }))
     }
 }
 
@@ -147,11 +140,7 @@ struct CacheState {
 
 impl CacheState {
     fn empty(cache: WriteCache) -> Self {
-        CacheState {
-            cache,
-            room: cache.pages,
-            idle_us: 0.0,
-        }
+        CacheState { cache, room: cache.pages, idle_us: 0.0 }
     }
 
     fn idle(&mut self, micros: f64) {
@@ -178,22 +167,12 @@ impl PlainDevice {
         PlainDevice {
             cache: cache.map(CacheState::empty),
             power: paged.profile().power(),
-            ..Self::with_costs(OperationCosts {
-                write: after,
-                ..costs
-            })
+            ..Self::with_costs(OperationCosts { write: after, ..costs })
         }
     }
 
     fn with_costs(costs: OperationCosts) -> Self {
-        PlainDevice {
-            costs,
-            cache: None,
-            power: None,
-            reads: 0,
-            cached_writes: 0,
-            other_writes: 0,
-        }
+        PlainDevice { costs, cache: None, power: None, reads: 0, cached_writes: 0, other_writes: 0 }
     }
 
     /// The same device with room for only `pages` more writes of a page of the trace in its SLC cache; a
@@ -240,10 +219,7 @@ impl Device for PlainDevice {
     #[inline]
     fn costs(&self) -> OperationCosts {
         match &self.cache {
-            Some(state) if state.room > 0 => OperationCosts {
-                write: state.cache.write_us,
-                ..self.costs
-            },
+            Some(state) if state.room > 0 => OperationCosts { write: state.cache.write_us, ..self.costs },
             _ => self.costs,
         }
     }
@@ -254,8 +230,7 @@ impl Device for PlainDevice {
             reads: self.reads,
             writes: self.cached_writes + self.other_writes,
             read_cost: self.reads as f64 * self.costs.read,
-            write_cost: self.cached_writes as f64 * self.cached_write_cost()
-                + self.other_writes as f64 * self.costs.write,
+            write_cost: self.cached_writes as f64 * self.cached_write_cost() + self.other_writes as f64 * self.costs.write,
         }
     }
 
@@ -305,19 +280,12 @@ impl ChangingDevice {
         Self::with_read_cost(asymmetry, paged.operation_costs(), power)
     }
 
-    fn with_read_cost(
-        asymmetry: ChangingAsymmetry,
-        costs: OperationCosts,
-        power: Option<Power>,
-    ) -> Self {
+    fn with_read_cost(asymmetry: ChangingAsymmetry, costs: OperationCosts, power: Option<Power>) -> Self {
         let epoch = asymmetry.epoch_at(0);
         ChangingDevice {
             asymmetry,
             epoch,
-            costs: OperationCosts {
-                write: costs.read * epoch.ratio,
-                ..costs
-            },
+            costs: OperationCosts { write: costs.read * epoch.ratio, ..costs },
             power,
             reads: 0,
             writes: 0,
@@ -524,10 +492,7 @@ mod tests {
         assert_eq!(costs, [cached, cached, after]);
         // 3,300 MB/s before, 1,700 after.
         let ratio = device.costs().ratio();
-        assert!(
-            (ratio - 600.0 / 550.0 * 3300.0 / 1700.0).abs() < 1e-4,
-            "{ratio}"
-        );
+        assert!((ratio - 600.0 / 550.0 * 3300.0 / 1700.0).abs() < 1e-4, "{ratio}");
         device.reset_counters();
         assert_eq!(device.write(0), Ok(after));
         let pages = cache.pages;
@@ -555,11 +520,7 @@ mod tests {
         device.write(0).expect("written");
         device.idle(0.5 * drain_us);
         let room = device.cache.map(|state| state.room);
-        assert_eq!(
-            room,
-            Some(cache.pages - 1),
-            "idle time does not accumulate while the cache is empty"
-        );
+        assert_eq!(room, Some(cache.pages - 1), "idle time does not accumulate while the cache is empty");
     }
 
     #[test]
@@ -580,10 +541,7 @@ mod tests {
 
     #[test]
     fn a_changing_profile_keeps_its_read_time_and_power() {
-        let mut device = ChangingDevice::with_reads_of(
-            &profile("ssd2").for_pages(Some(8192)),
-            changing("rm2:epoch=1"),
-        );
+        let mut device = ChangingDevice::with_reads_of(&profile("ssd2").for_pages(Some(8192)), changing("rm2:epoch=1"));
         device.advance(1);
         device.read(0).expect("read");
         device.write(0).expect("written");

@@ -112,13 +112,7 @@ impl ChipPower {
         let erase_j = self.erase_w * worked.erase;
         let waited = f64::from(dies) * elapsed_s - worked.read - worked.program - worked.erase;
         let idle_j = self.idle_w * waited.max(0.0);
-        ChipEnergy {
-            read_j,
-            program_j,
-            erase_j,
-            idle_j,
-            total_j: read_j + program_j + erase_j + idle_j,
-        }
+        ChipEnergy { read_j, program_j, erase_j, idle_j, total_j: read_j + program_j + erase_j + idle_j }
     }
 
     /// The same energy in the form of any device: what the idle device would have used, and what its
@@ -143,15 +137,9 @@ impl Power {
         let write_w = profile.value(Quantity::ActiveWriteW).or(active)?;
         let host_idle = profile.value(Quantity::HostIdleW);
         Some(Power {
-            device: DevicePower {
-                idle_w,
-                read_w,
-                write_w,
-            },
-            host: host_idle.map(|idle_w| HostPower {
-                idle_w,
-                active_w: profile.value(Quantity::HostActiveW).unwrap_or(idle_w),
-            }),
+            device: DevicePower { idle_w, read_w, write_w },
+            host: host_idle
+                .map(|idle_w| HostPower { idle_w, active_w: profile.value(Quantity::HostActiveW).unwrap_or(idle_w) }),
         })
     }
 
@@ -165,12 +153,9 @@ impl Power {
         let device = &self.device;
         Energy {
             device_idle_j: device.idle_w * elapsed,
-            device_busy_j: (device.read_w - device.idle_w) * reading
-                + (device.write_w - device.idle_w) * writing,
+            device_busy_j: (device.read_w - device.idle_w) * reading + (device.write_w - device.idle_w) * writing,
             host_idle_j: self.host.map(|host| host.idle_w * elapsed),
-            host_busy_j: self
-                .host
-                .map(|host| (host.active_w - host.idle_w) * elapsed),
+            host_busy_j: self.host.map(|host| (host.active_w - host.idle_w) * elapsed),
         }
     }
 }
@@ -218,19 +203,8 @@ mod tests {
 
     #[test]
     fn an_hour_at_half_load() {
-        let power = Power {
-            device: DevicePower {
-                idle_w: 1.0,
-                read_w: 3.0,
-                write_w: 5.0,
-            },
-            host: None,
-        };
-        let energy = power.energy(Activity {
-            elapsed_us: 3600e6,
-            reading_us: 1200e6,
-            writing_us: 600e6,
-        });
+        let power = Power { device: DevicePower { idle_w: 1.0, read_w: 3.0, write_w: 5.0 }, host: None };
+        let energy = power.energy(Activity { elapsed_us: 3600e6, reading_us: 1200e6, writing_us: 600e6 });
         assert_eq!(energy.device_idle_j, 3600.0);
         assert_eq!(energy.device_busy_j, 2.0 * 1200.0 + 4.0 * 600.0);
         assert_eq!(energy.host_j(), None);
@@ -244,14 +218,9 @@ mod tests {
     fn operations_of_a_chip() {
         let chip = crate::flash::Chip::of_profile("slc-mt29f4g08aaa").expect("a chip");
         let power = chip.power().expect("its power");
-        let worked = DieSeconds {
-            read: 25e-6,
-            program: 220e-6,
-            erase: 1500e-6,
-        };
+        let worked = DieSeconds { read: 25e-6, program: 220e-6, erase: 1500e-6 };
         let energy = power.energy(1, &worked, 1.0);
-        let near =
-            |joules: f64, micro: f64| assert!((joules * 1e6 - micro).abs() < 1e-6, "{joules}");
+        let near = |joules: f64, micro: f64| assert!((joules * 1e6 - micro).abs() < 1e-6, "{joules}");
         near(energy.read_j, 1.2375);
         near(energy.program_j, 10.89);
         near(energy.erase_j, 74.25);
@@ -269,10 +238,7 @@ mod tests {
     /// 25.9 + 1.2 = 27.1 W, 0.07 % more, because they are rounded to 0.1 W.
     #[test]
     fn the_idle_share_of_ppe() {
-        let second = power("ssd2").energy(Activity {
-            elapsed_us: 1e6,
-            ..Activity::default()
-        });
+        let second = power("ssd2").energy(Activity { elapsed_us: 1e6, ..Activity::default() });
         let idle = second.device_idle_j + second.host_idle_j.expect("a host");
         assert!((idle / 27.08 - 1.0).abs() < 0.001, "{idle}");
         assert_eq!(second.device_busy_j, 0.0);

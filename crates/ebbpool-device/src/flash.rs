@@ -44,10 +44,7 @@ pub use wear::WearLevelling;
 
 use cleaning::Cleaner;
 use clock::{Clock, DieNanos};
-use ftl::{
-    Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, Placement, ResidentMap, RotationPlan,
-    TranslationLayer,
-};
+use ftl::{Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, Placement, ResidentMap, RotationPlan, TranslationLayer};
 use nand::Nand;
 use report::TimeRecorder;
 use steady::Windows;
@@ -145,13 +142,7 @@ impl Layer {
             },
             reserve: config.reserve(),
             wear: config.wear,
-            cleaner: Cleaner::new(
-                config.cleaning,
-                config.blocks,
-                config.pages_per_block,
-                config.choices,
-                CLEANING_SEED,
-            ),
+            cleaner: Cleaner::new(config.cleaning, config.blocks, config.pages_per_block, config.choices, CLEANING_SEED),
         }
     }
 
@@ -168,9 +159,7 @@ impl Layer {
                 let map = CachedMap::new(logical_pages, config.page_bytes, capacity);
                 Layer::Dftl(PageMapped::new(blocks, plan(), map))
             }
-            LayerKind::BlockMap => {
-                Layer::BlockMap(BlockMap::new(blocks, pages, logical_pages, wear))
-            }
+            LayerKind::BlockMap => Layer::BlockMap(BlockMap::new(blocks, pages, logical_pages, wear)),
             LayerKind::Bast => Layer::Bast(Bast::new(blocks, pages, logical_pages, logs, wear)),
             LayerKind::Fast => Layer::Fast(Fast::new(blocks, pages, logical_pages, logs, wear)),
         }
@@ -220,9 +209,8 @@ impl<O: NandObserver> Flash<O> {
     /// The same with an observer, which is notified during preconditioning too.
     pub fn observed(config: &FlashConfig, observer: O) -> Result<Self, ConfigError> {
         config.check()?;
-        let geometry = config.geometry().ok_or_else(|| {
-            ConfigError::Impossible("the device has no pages that can be simulated".into())
-        })?;
+        let geometry =
+            config.geometry().ok_or_else(|| ConfigError::Impossible("the device has no pages that can be simulated".into()))?;
         let logical_pages = config.logical_pages() as u32;
         let clock = Clock::new(config.dies, config.channels);
         let mut flash = Self {
@@ -243,9 +231,9 @@ impl<O: NandObserver> Flash<O> {
             windows: Windows::new(geometry.pages()),
             failed: None,
         };
-        flash.precondition().map_err(|error| {
-            ConfigError::Impossible(format!("while the device was preconditioned: {error}"))
-        })?;
+        flash
+            .precondition()
+            .map_err(|error| ConfigError::Impossible(format!("while the device was preconditioned: {error}")))?;
         Ok(flash)
     }
 
@@ -304,11 +292,7 @@ impl<O: NandObserver> Flash<O> {
 
     #[cold]
     fn no_such_page(&self, page: u64) -> DeviceError {
-        DeviceError::NoSuchPage {
-            page,
-            pages: self.logical_pages(),
-            remedy: self.config.remedy(page.saturating_add(1)),
-        }
+        DeviceError::NoSuchPage { page, pages: self.logical_pages(), remedy: self.config.remedy(page.saturating_add(1)) }
     }
 
     #[cold]
@@ -354,8 +338,7 @@ impl<O: NandObserver> Flash<O> {
             return Err(error.clone());
         }
         self.nand.clock().start_request();
-        let written: Result<(), OutOfBlocks> =
-            layer!(&mut self.layer, layer => layer.write(&mut self.nand, logical));
+        let written: Result<(), OutOfBlocks> = layer!(&mut self.layer, layer => layer.write(&mut self.nand, logical));
         if written.is_err() {
             return Err(self.fail());
         }
@@ -363,8 +346,7 @@ impl<O: NandObserver> Flash<O> {
         let nanos = self.nand.clock().request_nanos();
         self.write_times.record(nanos);
         let nand = &self.nand;
-        self.windows
-            .note(self.host_writes, || nand.programs_so_far());
+        self.windows.note(self.host_writes, || nand.programs_so_far());
         Ok(ServiceTime { nanos })
     }
 
@@ -379,9 +361,7 @@ impl<O: NandObserver> Flash<O> {
             return Err(self.fail());
         }
         self.host_trims += 1;
-        Ok(ServiceTime {
-            nanos: self.nand.clock().request_nanos(),
-        })
+        Ok(ServiceTime { nanos: self.nand.clock().request_nanos() })
     }
 
     /// Leaves the device without a request for `nanos` nanoseconds. It only draws idle power then: it
@@ -431,8 +411,7 @@ impl<O: NandObserver> Flash<O> {
 
     fn settled(&self) -> Result<f64, String> {
         let erases = self.nand.erases().total();
-        self.windows
-            .settled(self.host_writes, self.nand.programs_so_far(), erases)
+        self.windows.settled(self.host_writes, self.nand.programs_so_far(), erases)
     }
 
     /// Physical pages in rotation: without bad and open blocks, log blocks and the reserve.
@@ -477,8 +456,7 @@ impl<O: NandObserver> Flash<O> {
         let die_seconds = self.die_seconds();
         let config = &self.config;
         let page_bytes = u64::from(config.page_bytes);
-        let mapped =
-            (0..self.logical_pages).filter(|&page| self.layer.page_of::<O>(page).is_some());
+        let mapped = (0..self.logical_pages).filter(|&page| self.layer.page_of::<O>(page).is_some());
         let mapped_pages = mapped.count() as u64;
         let rho_eff = mapped_pages as f64 / self.rotation_pages().max(1) as f64;
         let wear = WearReport::from_erases(self.nand.wear().all(), self.nand.wear().bad_blocks());
@@ -486,9 +464,8 @@ impl<O: NandObserver> Flash<O> {
         let write_amplification = settled.as_ref().ok().copied();
         let host_bytes = self.host_writes * self.host_bytes_per_write;
         let page_share = self.host_bytes_per_write as f64 / page_bytes as f64;
-        let programs_in_a_lifetime = self.nand.geometry().pages() as f64
-            * f64::from(self.nand.wear().endurance())
-            * wear.lifetime_evenness();
+        let programs_in_a_lifetime =
+            self.nand.geometry().pages() as f64 * f64::from(self.nand.wear().endurance()) * wear.lifetime_evenness();
         let busy = self.nand.clock().done() - self.busy_before;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let (device_seconds, idle_seconds) = (seconds(busy), seconds(self.idle_nanos));
@@ -513,20 +490,15 @@ impl<O: NandObserver> Flash<O> {
             not_steady: settled.err(),
             predicted_write_amplification: self.predicted(rho_eff),
             occupancy: self.occupancy(),
-            byte_write_amplification: write_amplification
-                .map(|amplification| amplification / page_share),
-            lifetime_host_bytes: write_amplification.map(|amplification| {
-                programs_in_a_lifetime / amplification * self.host_bytes_per_write as f64
-            }),
-            lifetime_assumes: write_amplification
-                .and_then(|_| wear.lifetime_assumption(config.wear)),
+            byte_write_amplification: write_amplification.map(|amplification| amplification / page_share),
+            lifetime_host_bytes: write_amplification
+                .map(|amplification| programs_in_a_lifetime / amplification * self.host_bytes_per_write as f64),
+            lifetime_assumes: write_amplification.and_then(|_| wear.lifetime_assumption(config.wear)),
             wear,
             device_seconds,
             idle_seconds,
             die_seconds,
-            energy: config.chip().power().map(|power| {
-                power.energy(config.dies, &die_seconds, device_seconds + idle_seconds)
-            }),
+            energy: config.chip().power().map(|power| power.energy(config.dies, &die_seconds, device_seconds + idle_seconds)),
             read_time: self.read_times.times(),
             write_time: self.write_times.times(),
         }

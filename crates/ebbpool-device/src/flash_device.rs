@@ -4,9 +4,7 @@ use std::fmt;
 
 use crate::device::{Device, DeviceFailed, DeviceReport};
 use crate::energy::Energy;
-use crate::flash::{
-    ConfigError, DeviceError, Flash, FlashConfig, FlashReport, NandCause, NandObserver, ServiceTime,
-};
+use crate::flash::{ConfigError, DeviceError, Flash, FlashConfig, FlashReport, NandCause, NandObserver, ServiceTime};
 use ebbpool_cost::measured::MeasuredCosts;
 use ebbpool_cost::{OperationCosts, Unit};
 
@@ -26,9 +24,7 @@ impl Layout {
             Some(bytes) if bytes >= device_bytes && bytes.is_multiple_of(device_bytes) => {
                 Ok(Layout::Spans(bytes / device_bytes))
             }
-            Some(bytes) if bytes > 0 && device_bytes.is_multiple_of(bytes) => {
-                Ok(Layout::Shares(device_bytes / bytes))
-            }
+            Some(bytes) if bytes > 0 && device_bytes.is_multiple_of(bytes) => Ok(Layout::Shares(device_bytes / bytes)),
             Some(bytes) => Err(ConfigError::Impossible(format!(
                 "pages of {bytes} bytes do not fit on flash pages of {device_bytes} bytes; give page_size={bytes} or a divisor of it"
             ))),
@@ -125,10 +121,7 @@ pub struct FlashDevice {
 
 impl fmt::Debug for FlashDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlashDevice")
-            .field("config", self.flash.config())
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
+        f.debug_struct("FlashDevice").field("config", self.flash.config()).field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 
@@ -140,11 +133,7 @@ impl FlashDevice {
     ///
     /// If the device cannot be made or is too small, or if one page size is not a multiple of the
     /// other.
-    pub fn new(
-        config: &FlashConfig,
-        page_bytes: Option<u64>,
-        database_pages: Option<u64>,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(config: &FlashConfig, page_bytes: Option<u64>, database_pages: Option<u64>) -> Result<Self, ConfigError> {
         let stated = Self::stated_costs(config, page_bytes, database_pages)?;
         let layout = Layout::new(page_bytes, config.page_bytes.into())?;
         let mut flash = Flash::observed(config, MoveRecorder::default())?;
@@ -194,11 +183,7 @@ impl FlashDevice {
     /// # Errors
     ///
     /// If the device is too small, or if one page size is not a multiple of the other.
-    pub fn check_numbers(
-        config: &FlashConfig,
-        page_bytes: Option<u64>,
-        page: u64,
-    ) -> Result<(), ConfigError> {
+    pub fn check_numbers(config: &FlashConfig, page_bytes: Option<u64>, page: u64) -> Result<(), ConfigError> {
         let layout = Layout::new(page_bytes, config.page_bytes.into())?;
         config.check_numbers(page, layout.pages(page).end)
     }
@@ -221,8 +206,7 @@ impl FlashDevice {
     ) -> Result<u64, DeviceFailed> {
         let mut nanos = 0;
         for page in self.layout.pages(page) {
-            let time = serve(&mut self.flash, page)
-                .map_err(|error| DeviceFailed(error.to_string().into()))?;
+            let time = serve(&mut self.flash, page).map_err(|error| DeviceFailed(error.to_string().into()))?;
             nanos += time.nanos();
         }
         Ok(nanos)
@@ -250,11 +234,9 @@ impl Device for FlashDevice {
 
     fn costs(&self) -> OperationCosts {
         match self.measured.averages() {
-            Some((read, write)) => OperationCosts {
-                read: read / NANOS_PER_MICRO,
-                write: write / NANOS_PER_MICRO,
-                unit: Unit::Microseconds,
-            },
+            Some((read, write)) => {
+                OperationCosts { read: read / NANOS_PER_MICRO, write: write / NANOS_PER_MICRO, unit: Unit::Microseconds }
+            }
             None => self.stated,
         }
     }
@@ -353,10 +335,7 @@ mod tests {
         assert_eq!(whole.byte_write_amplification, whole.write_amplification);
         assert_eq!([&whole.not_steady, &half.not_steady], [&None, &None]);
         let lifetimes = [&whole, &half].map(|report| report.lifetime_host_bytes.expect("steady"));
-        assert!(
-            (lifetimes[0] / lifetimes[1] - 2.0).abs() < 1e-9,
-            "{lifetimes:?}"
-        );
+        assert!((lifetimes[0] / lifetimes[1] - 2.0).abs() < 1e-9, "{lifetimes:?}");
         // Both devices end after the same number of programs, so after the same time at the same rate of requests.
         let days = [&whole, &half].map(|report| report.lifetime_days(report.host_bytes as f64));
         assert!((days[0].expect("days") / days[1].expect("days") - 1.0).abs() < 1e-9);
@@ -399,19 +378,14 @@ mod tests {
         // 2 x 52.8 µs on the bus beside 25 and 220 µs in the array, at 49.5 mW; 33 µW while idle.
         let busy_s = (25.0 + 220.0 + 2.0 * 52.8) / 1e6;
         let expected = 0.0495 * busy_s + 3.3e-5;
-        let energy = device
-            .energy(1e6 + busy_s * 1e6)
-            .expect("its power is known");
+        let energy = device.energy(1e6 + busy_s * 1e6).expect("its power is known");
         assert!((energy.device_j() / expected - 1.0).abs() < 1e-9);
         let report = device.flash_report();
         assert_eq!(report.idle_seconds, 1.0);
         let reported = report.energy.expect("its power is known").total_j;
         assert!((reported / expected - 1.0).abs() < 1e-9, "{reported}");
         device.reset_counters();
-        assert_eq!(
-            device.energy(0.0).map(|energy| energy.device_j()),
-            Some(0.0)
-        );
+        assert_eq!(device.energy(0.0).map(|energy| energy.device_j()), Some(0.0));
         let unknown: FlashConfig = "flash:znand,blocks=64".parse().expect("a device");
         let mut unknown = FlashDevice::new(&unknown, None, None).expect("it can be made");
         assert_eq!(unknown.energy(1e6), None);
@@ -420,9 +394,7 @@ mod tests {
 
     #[test]
     fn a_page_beyond_the_end_is_refused() {
-        let error = device("rho=0.5", None)
-            .write(1 << 40)
-            .expect_err("no such page");
+        let error = device("rho=0.5", None).write(1 << 40).expect_err("no such page");
         assert!(error.to_string().contains("beyond the device's"), "{error}");
     }
 }

@@ -41,12 +41,7 @@ pub enum AsymmetryKind {
 
 impl AsymmetryKind {
     /// All kinds, in the order in which tables list them.
-    pub const ALL: [AsymmetryKind; 4] = [
-        AsymmetryKind::Qd1,
-        AsymmetryKind::Steady,
-        AsymmetryKind::Chip,
-        AsymmetryKind::Price,
-    ];
+    pub const ALL: [AsymmetryKind; 4] = [AsymmetryKind::Qd1, AsymmetryKind::Steady, AsymmetryKind::Chip, AsymmetryKind::Price];
 
     /// The figures of a read and of a write that it is computed from.
     pub fn figures(self) -> (Quantity, Quantity) {
@@ -192,8 +187,7 @@ impl DeviceProfile {
     /// R of this kind; `None` where it is not known. With an SLC cache, `qd1` is the R of the empty cache
     /// and `steady` that of the full one.
     pub fn asymmetry(&self, kind: AsymmetryKind) -> Option<Asymmetry> {
-        self.costs_by(kind)
-            .map(|costs| Asymmetry::saturating(costs.ratio()))
+        self.costs_by(kind).map(|costs| Asymmetry::saturating(costs.ratio()))
     }
 
     /// The R that a policy sees, of the kind `self.asymmetry`.
@@ -210,9 +204,7 @@ impl DeviceProfile {
     /// The R that a policy sees once the SLC cache is full; `None` without a cache.
     pub fn asymmetry_after_cache(&self) -> Option<Asymmetry> {
         let cache = self.write_cache()?;
-        Some(Asymmetry::saturating(
-            cache.write_us_after / self.costs.read,
-        ))
+        Some(Asymmetry::saturating(cache.write_us_after / self.costs.read))
     }
 
     /// True where R of this kind rests on a figure that is typical, from memory or a range. A write
@@ -266,10 +258,7 @@ impl DeviceProfile {
                 // The transfer time is that of a device whose cache takes the pages.
                 all(self.value(Quantity::WriteUsAfter)?),
             ),
-            AsymmetryKind::Steady => (
-                us_of(Quantity::WriteIopsCached)?,
-                us_of(Quantity::WriteIopsSs)?,
-            ),
+            AsymmetryKind::Steady => (us_of(Quantity::WriteIopsCached)?, us_of(Quantity::WriteIopsSs)?),
             AsymmetryKind::Chip | AsymmetryKind::Price => return None,
         };
         Some(WriteCache {
@@ -317,16 +306,11 @@ fn problem_with(quantity: Quantity, figure: &ProfileFigure) -> Option<String> {
     if let Some(problem) = quantity.refuses(low).or(quantity.refuses(high)) {
         return Some(format!("has a range that {problem}"));
     }
-    (!(low..=high).contains(&figure.value))
-        .then(|| format!("is {}, outside of its range [{low}, {high}]", figure.value))
+    (!(low..=high).contains(&figure.value)).then(|| format!("is {}, outside of its range [{low}, {high}]", figure.value))
 }
 
 /// The costs of reading and of writing `pages` consecutive pages at once.
-fn operation_costs(
-    figures: &BTreeMap<Quantity, ProfileFigure>,
-    kind: AsymmetryKind,
-    pages: u64,
-) -> Option<OperationCosts> {
+fn operation_costs(figures: &BTreeMap<Quantity, ProfileFigure>, kind: AsymmetryKind, pages: u64) -> Option<OperationCosts> {
     let (read, write) = kind.figures();
     let all = |cost: f64| pages as f64 * cost;
     let value = |quantity: Quantity| Some(figures.get(&quantity)?.value);
@@ -336,40 +320,24 @@ fn operation_costs(
             write: request_us(figures, write, pages)?,
             unit: Unit::Microseconds,
         },
-        AsymmetryKind::Chip => OperationCosts {
-            read: all(value(read)?),
-            write: all(value(write)?),
-            unit: Unit::Microseconds,
-        },
-        AsymmetryKind::Steady => OperationCosts {
-            read: all(1e6 / value(read)?),
-            write: all(1e6 / value(write)?),
-            unit: Unit::Microseconds,
-        },
-        AsymmetryKind::Price => OperationCosts {
-            read: all(value(read)?),
-            write: all(value(write)?),
-            unit: Unit::Dollars,
-        },
+        AsymmetryKind::Chip => OperationCosts { read: all(value(read)?), write: all(value(write)?), unit: Unit::Microseconds },
+        AsymmetryKind::Steady => {
+            OperationCosts { read: all(1e6 / value(read)?), write: all(1e6 / value(write)?), unit: Unit::Microseconds }
+        }
+        AsymmetryKind::Price => OperationCosts { read: all(value(read)?), write: all(value(write)?), unit: Unit::Dollars },
     })
 }
 
 /// The time of a request of `pages` consecutive pages at queue depth 1, in µs: the time of the first page,
 /// and the transfer of each further one. Where the profile has no transfer time, each page takes as long
 /// as the first.
-fn request_us(
-    figures: &BTreeMap<Quantity, ProfileFigure>,
-    first: Quantity,
-    pages: u64,
-) -> Option<f64> {
+fn request_us(figures: &BTreeMap<Quantity, ProfileFigure>, first: Quantity, pages: u64) -> Option<f64> {
     let first_us = figures.get(&first)?.value;
     let transfer = match first {
         Quantity::WriteUs => Quantity::TransferWriteUs,
         _ => Quantity::TransferReadUs,
     };
-    let further_us = figures
-        .get(&transfer)
-        .map_or(first_us, |figure| figure.value);
+    let further_us = figures.get(&transfer).map_or(first_us, |figure| figure.value);
     Some(first_us + pages.saturating_sub(1) as f64 * further_us)
 }
 

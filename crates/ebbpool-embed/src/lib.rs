@@ -77,10 +77,7 @@ fn library(name: &str, arguments: &[OsString]) -> Option<PathBuf> {
     }
     // Where code is only checked, the file is one of names and types. A shared library beside it is of another build.
     let is_built = |path: &PathBuf| path.extension() != Some(OsStr::new("rmeta"));
-    let mut libraries = paths
-        .into_iter()
-        .filter(is_built)
-        .map(|path| path.with_extension("so"));
+    let mut libraries = paths.into_iter().filter(is_built).map(|path| path.with_extension("so"));
     libraries.find(|path| path.is_file())
 }
 

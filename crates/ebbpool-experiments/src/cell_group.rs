@@ -46,9 +46,7 @@ impl CellGroup {
     pub(crate) fn work(&self, references: f64) -> f64 {
         const FILLING: f64 = 1e6;
         let is_filled = match &self.config.device {
-            Some(RunDevice::Model(name)) => ["precondition=full", "precondition=steady"]
-                .iter()
-                .any(|it| name.contains(it)),
+            Some(RunDevice::Model(name)) => ["precondition=full", "precondition=steady"].iter().any(|it| name.contains(it)),
             _ => false,
         };
         let before = if is_filled { FILLING } else { 0.0 };
@@ -66,10 +64,7 @@ impl CellGroup {
     }
 
     /// The lab's request for these policies, which are those of the group.
-    pub(crate) fn comparison(
-        &self,
-        policies: &[CellPolicy],
-    ) -> Result<CompareRequest, ExperimentError> {
+    pub(crate) fn comparison(&self, policies: &[CellPolicy]) -> Result<CompareRequest, ExperimentError> {
         let prices = self.asymmetries.iter();
         let prices = prices.map(|asymmetry| self.config.pricing(asymmetry.as_ref()));
         let specs = policies.iter().filter_map(|policy| match policy {
@@ -80,11 +75,7 @@ impl CellGroup {
             CellPolicy::Guest(guest) => Some(Arc::clone(&guest.0)),
             CellPolicy::Policy(_) | CellPolicy::Pseudo(_) => None,
         });
-        let mut request = CompareRequest::new(
-            PolicySelection::specs(specs),
-            self.sizes(),
-            prices.collect::<Result<_, _>>()?,
-        );
+        let mut request = CompareRequest::new(PolicySelection::specs(specs), self.sizes(), prices.collect::<Result<_, _>>()?);
         request.guests = guests.collect();
         request.counting = self.config.counting();
         Ok(request)
@@ -92,9 +83,7 @@ impl CellGroup {
 
     /// The lab's request for the lower bounds of the group; `None` if an asymmetry is not constant.
     pub(crate) fn bounds(&self) -> Option<BoundRequest> {
-        let RunConfig {
-            device, changing, ..
-        } = &self.config;
+        let RunConfig { device, changing, .. } = &self.config;
         if device.is_some() || changing.is_some() {
             return None;
         }
@@ -180,18 +169,14 @@ pub(crate) fn groups(cells: &[ExperimentCell]) -> Vec<CellGroup> {
             groups.push(group);
             continue;
         };
-        let same = groups
-            .iter_mut()
-            .find_map(|other| match &mut other.policies {
-                GroupPolicies::Simulated(same)
-                    if other.config == group.config
-                        && other.frames == group.frames
-                        && other.asymmetries == group.asymmetries =>
-                {
-                    Some(same)
-                }
-                _ => None,
-            });
+        let same = groups.iter_mut().find_map(|other| match &mut other.policies {
+            GroupPolicies::Simulated(same)
+                if other.config == group.config && other.frames == group.frames && other.asymmetries == group.asymmetries =>
+            {
+                Some(same)
+            }
+            _ => None,
+        });
         match same {
             Some(same) => same.extend(policies.iter().cloned()),
             None => groups.push(group),

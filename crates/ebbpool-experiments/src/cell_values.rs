@@ -96,8 +96,6 @@ fn mean(values: impl Iterator<Item = Option<u64>>) -> Option<f64> {
 
 /// The standard deviation of the clean pages over time.
 fn spread(moments: &[Moment], mean: f64) -> f64 {
-    let squares = moments
-        .iter()
-        .map(|moment| (moment.clean as f64 - mean).powi(2));
+    let squares = moments.iter().map(|moment| (moment.clean as f64 - mean).powi(2));
     (squares.sum::<f64>() / moments.len().max(1) as f64).sqrt()
 }

@@ -2,9 +2,7 @@
 //!
 //! How a figure looks is decided in [`ebbpool_lab::report::chart`], for all charts.
 
-use ebbpool_lab::report::chart::{
-    Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks,
-};
+use ebbpool_lab::report::chart::{Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks};
 use ebbpool_sim::Moment;
 
 use super::contenders;
@@ -60,16 +58,8 @@ fn with_marks(planned: Vec<PanelPlan>) -> Vec<Panel> {
 }
 
 /// The picture of a figure of an experiment; nothing where there are no points for it. `id` is the picture's name.
-pub(crate) fn picture(
-    experiment: &Experiment,
-    figure: &Figure,
-    points: &[Point],
-    id: &str,
-) -> Option<Picture> {
-    let figure = &Figure {
-        policies: contenders::expanded(experiment, &figure.policies),
-        ..figure.clone()
-    };
+pub(crate) fn picture(experiment: &Experiment, figure: &Figure, points: &[Point], id: &str) -> Option<Picture> {
+    let figure = &Figure { policies: contenders::expanded(experiment, &figure.policies), ..figure.clone() };
     let is_there = |point: &&Point| {
         let mut conditions = figure.at.0.iter();
         conditions.all(|(name, values)| point.get(name).is_some_and(|value| values.has(value)))
@@ -118,26 +108,18 @@ fn across(figure: &Figure, points: &[Point]) -> Across {
     }
     let shown = points.iter().filter(|point| is_shown(figure, point));
     let values = distinct(shown.filter_map(|point| point.get(&figure.x)));
-    let numbers: Option<Vec<(f64, String)>> = values
-        .iter()
-        .map(|text| Some((numeric(text)?, text.to_string())))
-        .collect();
+    let numbers: Option<Vec<(f64, String)>> = values.iter().map(|text| Some((numeric(text)?, text.to_string()))).collect();
     let is_text = figure.bars || figure.x_scale == AxisScale::Even;
     let is_name = figure.x == WORKLOAD || figure.x == POLICY;
     match numbers.filter(|_| !is_text && !is_name) {
         Some(numbers) => Across::Numbers(numbers),
-        None => Across::Texts {
-            begin: beginning(&values).into(),
-            all: values.iter().map(|text| text.to_string()).collect(),
-        },
+        None => Across::Texts { begin: beginning(&values).into(), all: values.iter().map(|text| text.to_string()).collect() },
     }
 }
 
 /// What several texts have in common up to their last blank, as the members of a group have.
 fn beginning<'a>(texts: &[&'a str]) -> &'a str {
-    let ends = texts
-        .iter()
-        .map(|text| text.rfind(' ').map(|at| &text[..=at]));
+    let ends = texts.iter().map(|text| text.rfind(' ').map(|at| &text[..=at]));
     match ends.collect::<Option<Vec<&str>>>().as_deref() {
         Some([first, rest @ ..]) if !rest.is_empty() && rest.iter().all(|it| it == first) => first,
         _ => "",
@@ -162,10 +144,7 @@ impl Across {
     fn ticks(&self) -> Ticks {
         match self {
             Across::Numbers(all) if all.len() <= MOST_TICKS => {
-                let tick = |(at, text): &(f64, String)| Tick {
-                    at: *at,
-                    text: text.clone(),
-                };
+                let tick = |(at, text): &(f64, String)| Tick { at: *at, text: text.clone() };
                 let mut ticks: Vec<Tick> = all.iter().map(tick).collect();
                 ticks.sort_by(|a, b| a.at.total_cmp(&b.at));
                 Ticks::At(ticks)
@@ -186,12 +165,7 @@ impl Across {
     }
 }
 
-fn panels<'a>(
-    experiment: &Experiment,
-    figure: &Figure,
-    points: &'a [Point],
-    across: &Across,
-) -> Vec<PanelPlan<'a>> {
+fn panels<'a>(experiment: &Experiment, figure: &Figure, points: &'a [Point], across: &Across) -> Vec<PanelPlan<'a>> {
     let title_of = |point: &Point| -> String {
         let parts = figure.panels.iter().filter_map(|name| {
             let value = point.get(name)?;
@@ -204,13 +178,8 @@ fn panels<'a>(
     };
     let has_policy_panels = figure.panels.iter().any(|name| name == POLICY);
     // A panel of a policy beside itself shows nothing.
-    let is_beside_itself = |point: &Point| {
-        has_policy_panels && figure.improvement_of.as_deref() == Some(point.policy.as_str())
-    };
-    let shown: Vec<&Point> = points
-        .iter()
-        .filter(|point| is_shown(figure, point) && !is_beside_itself(point))
-        .collect();
+    let is_beside_itself = |point: &Point| has_policy_panels && figure.improvement_of.as_deref() == Some(point.policy.as_str());
+    let shown: Vec<&Point> = points.iter().filter(|point| is_shown(figure, point) && !is_beside_itself(point)).collect();
     let mut titles: Vec<String> = Vec::new();
     for point in &shown {
         let title = title_of(point);
@@ -223,12 +192,7 @@ fn panels<'a>(
         let of_panel: Vec<&Point> = of_panel.copied().collect();
         let (series, bases) = series(experiment, figure, &of_panel, points, across);
         let (x_label, y_label) = labels(experiment, figure, across);
-        let panel = Panel {
-            title,
-            x: x_axis(figure, &series, across, x_label),
-            y: y_axis(figure, &series, y_label),
-            series,
-        };
+        let panel = Panel { title, x: x_axis(figure, &series, across, x_label), y: y_axis(figure, &series, y_label), series };
         PanelPlan { panel, bases }
     };
     titles.into_iter().map(of_title).collect()
@@ -250,9 +214,7 @@ fn series<'a>(
     for point in of_panel {
         let drawn = match across {
             Across::References => course(point, metric),
-            _ => value(figure, point, points, metric, across)
-                .into_iter()
-                .collect(),
+            _ => value(figure, point, points, metric, across).into_iter().collect(),
         };
         if drawn.is_empty() {
             continue;
@@ -265,11 +227,7 @@ fn series<'a>(
                     true => base(point, of_panel),
                     false => "",
                 });
-                all.push(DataSeries {
-                    mark: Mark::default(),
-                    name,
-                    points: drawn,
-                });
+                all.push(DataSeries { mark: Mark::default(), name, points: drawn });
             }
         }
     }
@@ -294,8 +252,7 @@ fn name(experiment: &Experiment, figure: &Figure, of_panel: &[&Point], point: &P
         let is_axis = *name == figure.x || *name == lines;
         !is_axis && !figure.panels.iter().any(|panel| panel == name)
     });
-    let several =
-        rest.filter(|name| distinct(of_panel.iter().filter_map(|point| point.get(name))).len() > 1);
+    let several = rest.filter(|name| distinct(of_panel.iter().filter_map(|point| point.get(name))).len() > 1);
     let rest = several.filter_map(|name| Some(format!(", {name} {}", point.get(name)?)));
     format!("{line}{}", rest.collect::<String>())
 }
@@ -314,31 +271,19 @@ fn base<'a>(point: &'a Point, of_panel: &[&Point]) -> &'a str {
 }
 
 /// What a point adds to its line.
-fn value(
-    figure: &Figure,
-    point: &Point,
-    points: &[Point],
-    metric: Metric,
-    across: &Across,
-) -> Option<DataPoint> {
+fn value(figure: &Figure, point: &Point, points: &[Point], metric: Metric, across: &Across) -> Option<DataPoint> {
     let there = |policy: &String| {
         let mut of_policy = points.iter().filter(|other| other.policy == *policy);
         of_policy.find(|other| other.place == point.place)
     };
     let samples = match (&figure.improvement_of, &figure.ratio_to) {
-        (Some(policy), _) => there(policy)?.compared(point, metric, |value, other| {
-            metric.improvement(value, other)
-        }),
+        (Some(policy), _) => there(policy)?.compared(point, metric, |value, other| metric.improvement(value, other)),
         (None, Some(policy)) => point.compared(there(policy)?, metric, times_worse(metric)),
         (None, None) => point.samples(metric),
     };
     let x = across.position(point.get(&figure.x)?)?;
     let MeanEstimate { mean, half_width } = MeanEstimate::from_samples(&samples?)?;
-    Some(DataPoint {
-        x,
-        y: mean,
-        interval: half_width.map(|half| (mean - half, mean + half)),
-    })
+    Some(DataPoint { x, y: mean, interval: half_width.map(|half| (mean - half, mean + half)) })
 }
 
 /// The metric over the trace.
@@ -348,11 +293,7 @@ fn course(point: &Point, metric: Metric) -> Vec<DataPoint> {
         let plain = moment.reads as f64 + point.asymmetry * moment.writes as f64;
         moment.bill.map_or(plain, |bill| bill / point.read_cost)
     };
-    let at = |moment: &Moment, y: f64| DataPoint {
-        x: moment.references as f64,
-        y,
-        interval: None,
-    };
+    let at = |moment: &Moment, y: f64| DataPoint { x: moment.references as f64, y, interval: None };
     match metric {
         Metric::Clean | Metric::CleanShare | Metric::TargetShare => {
             let of = |moment: &Moment| match metric {
@@ -361,8 +302,7 @@ fn course(point: &Point, metric: Metric) -> Vec<DataPoint> {
                 _ => moment.target.map(|target| target as f64 / frames),
             };
             let all = point.moments.iter();
-            all.filter_map(|moment| Some(at(moment, of(moment)?)))
-                .collect()
+            all.filter_map(|moment| Some(at(moment, of(moment)?))).collect()
         }
         _ => point
             .moments
@@ -378,10 +318,8 @@ fn course(point: &Point, metric: Metric) -> Vec<DataPoint> {
 
 /// The least and the greatest; 0 to 1 of nothing.
 fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (least, most) = values.fold(
-        (f64::INFINITY, f64::NEG_INFINITY),
-        |(least, most), value| (least.min(value), most.max(value)),
-    );
+    let (least, most) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
     match least <= most {
         true => (least, most),
         false => (0.0, 1.0),
@@ -410,12 +348,7 @@ fn x_axis(figure: &Figure, series: &[DataSeries], across: &Across, label: String
             (0.0..most, false)
         }
     };
-    Axis {
-        label,
-        range,
-        is_log,
-        ticks: across.ticks(),
-    }
+    Axis { label, range, is_log, ticks: across.ticks() }
 }
 
 fn y_axis(figure: &Figure, series: &[DataSeries], label: String) -> Axis {
@@ -446,12 +379,7 @@ fn y_axis(figure: &Figure, series: &[DataSeries], label: String) -> Axis {
             (least - below)..(most + above)
         }
     };
-    Axis {
-        label,
-        range,
-        is_log,
-        ticks: Ticks::Round(""),
-    }
+    Axis { label, range, is_log, ticks: Ticks::Round("") }
 }
 
 /// What the axes are called.

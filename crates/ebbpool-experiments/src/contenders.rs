@@ -65,19 +65,13 @@ pub(crate) enum PolicyChoice {
 /// All participants of an experiment, in the file's order.
 pub(crate) fn of(experiment: &Experiment) -> Vec<Participant> {
     let named = experiment.policies.0.iter();
-    named
-        .flat_map(|(name, contender)| participants(name, contender.get_ref()))
-        .collect()
+    named.flat_map(|(name, contender)| participants(name, contender.get_ref())).collect()
 }
 
 fn participants(name: &str, contender: &Contender) -> Vec<Participant> {
     let group = match contender {
         Contender::Policy(policy) => {
-            return vec![Participant {
-                name: name.into(),
-                value: None,
-                choice: PolicyChoice::One(policy.clone()),
-            }];
+            return vec![Participant { name: name.into(), value: None, choice: PolicyChoice::One(policy.clone()) }];
         }
         Contender::Group(group) => group,
     };
@@ -111,10 +105,7 @@ fn participants(name: &str, contender: &Contender) -> Vec<Participant> {
 /// The names, with each group's name replaced by the names of its members.
 pub(crate) fn expanded(experiment: &Experiment, names: &[String]) -> Vec<String> {
     let members = |name: &String| match experiment.policies.get(name) {
-        Some(contender) => participants(name, contender.get_ref())
-            .into_iter()
-            .map(|participant| participant.name)
-            .collect(),
+        Some(contender) => participants(name, contender.get_ref()).into_iter().map(|participant| participant.name).collect(),
         None => vec![name.clone()],
     };
     names.iter().flat_map(members).collect()
@@ -122,10 +113,7 @@ pub(crate) fn expanded(experiment: &Experiment, names: &[String]) -> Vec<String>
 
 /// The values to choose from: a list, or the policies of a family.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a list of values, or a family of policies: \"online\" or \"published\""
-)]
+#[serde(untagged, expecting = "expected a list of values, or a family of policies: \"online\" or \"published\"")]
 pub(crate) enum CandidateValues {
     Family(PolicyFamily),
     Values(Vec<Text>),
@@ -135,9 +123,7 @@ impl CandidateValues {
     pub(crate) fn values(&self) -> Vec<String> {
         match self {
             CandidateValues::Family(family) => family.names(),
-            CandidateValues::Values(values) => {
-                values.iter().map(|Text(value)| value.clone()).collect()
-            }
+            CandidateValues::Values(values) => values.iter().map(|Text(value)| value.clone()).collect(),
         }
     }
 }
@@ -148,10 +134,7 @@ mod tests {
 
     #[test]
     fn families_have_the_policies_of_their_names() {
-        let (online, published) = (
-            PolicyFamily::Online.names(),
-            PolicyFamily::Published.names(),
-        );
+        let (online, published) = (PolicyFamily::Online.names(), PolicyFamily::Published.names());
         let has = |names: &[String], name: &str| names.iter().any(|listed| listed == name);
         for name in ["lru", "arc", "fd-buffer", "fd-exact", "w-tinylfu", "ace"] {
             assert!(has(&online, name) && has(&published, name), "{name}");
@@ -161,10 +144,7 @@ mod tests {
         }
         assert!(has(&online, "ebb"));
         for own in ["ebb", "auto"] {
-            assert!(
-                !has(&published, own),
-                "the source of {own} must be '{OWN_SOURCE}', otherwise it competes with itself"
-            );
+            assert!(!has(&published, own), "the source of {own} must be '{OWN_SOURCE}', otherwise it competes with itself");
         }
     }
 }

@@ -36,16 +36,11 @@ pub(crate) fn points_csv(done: &ExperimentResult) -> Result<Vec<u8>, csv::Error>
     let seeds = seeded.then(|| "seeds".to_string());
     csv.write_record(head.chain(fixed).chain(seeds).chain(measured))?;
     for point in &done.points {
-        let place = dimensions
-            .iter()
-            .map(|name| point.get(name).unwrap_or_default().to_string());
+        let place = dimensions.iter().map(|name| point.get(name).unwrap_or_default().to_string());
         let fixed = [
             point.policy.clone(),
             point.spec.clone(),
-            point
-                .frames
-                .map(|frames| frames.to_string())
-                .unwrap_or_default(),
+            point.frames.map(|frames| frames.to_string()).unwrap_or_default(),
             point.chosen.clone().unwrap_or_default(),
         ];
         let measured = metrics.iter().flat_map(|metric| {
@@ -66,22 +61,11 @@ pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, cs
     }
     let mut csv = csv::Writer::from_writer(Vec::new());
     let dimensions = done.experiment.dimensions();
-    let head = dimensions.iter().copied().chain([
-        "policy",
-        "reference",
-        "reads",
-        "writes",
-        "bill",
-        "clean",
-        "dirty",
-        "target",
-    ]);
+    let head = dimensions.iter().copied().chain(["policy", "reference", "reads", "writes", "bill", "clean", "dirty", "target"]);
     csv.write_record(head)?;
     for point in &done.points {
         for moment in &point.moments {
-            let place = dimensions
-                .iter()
-                .map(|name| point.get(name).unwrap_or_default().to_string());
+            let place = dimensions.iter().map(|name| point.get(name).unwrap_or_default().to_string());
             let rest = [
                 point.policy.clone(),
                 moment.references.to_string(),
@@ -90,10 +74,7 @@ pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, cs
                 moment.bill.map(|bill| bill.to_string()).unwrap_or_default(),
                 moment.clean.to_string(),
                 moment.dirty.to_string(),
-                moment
-                    .target
-                    .map(|target| target.to_string())
-                    .unwrap_or_default(),
+                moment.target.map(|target| target.to_string()).unwrap_or_default(),
             ];
             csv.write_record(place.chain(rest))?;
         }
@@ -108,11 +89,8 @@ pub(crate) fn picture_csv(picture: &Picture) -> Result<String, csv::Error> {
     let points = panels.iter().flat_map(|panel| &panel.series);
     let mut points = points.flat_map(|series| &series.points);
     let has_intervals = points.any(|point| point.interval.is_some());
-    let label = |axis: fn(&ebbpool_lab::report::chart::Panel) -> &Axis| {
-        panels
-            .first()
-            .map_or("", |panel| axis(panel).label.as_str())
-    };
+    let label =
+        |axis: fn(&ebbpool_lab::report::chart::Panel) -> &Axis| panels.first().map_or("", |panel| axis(panel).label.as_str());
     let panel_head = has_titles.then_some("panel");
     let ends = ["from", "to"].into_iter().filter(|_| has_intervals);
     let fixed = ["series", label(|panel| &panel.x), label(|panel| &panel.y)];
@@ -122,14 +100,8 @@ pub(crate) fn picture_csv(picture: &Picture) -> Result<String, csv::Error> {
         for series in &panel.series {
             for point in &series.points {
                 let title = has_titles.then(|| panel.title.clone());
-                let fixed = [
-                    series.name.clone(),
-                    x_text(&panel.x, point),
-                    point.y.to_string(),
-                ];
-                let ends = point
-                    .interval
-                    .map(|(from, to)| [from.to_string(), to.to_string()]);
+                let fixed = [series.name.clone(), x_text(&panel.x, point), point.y.to_string()];
+                let ends = point.interval.map(|(from, to)| [from.to_string(), to.to_string()]);
                 let ends = ends.unwrap_or_default().into_iter();
                 let ends = ends.filter(|_| has_intervals);
                 csv.write_record(title.into_iter().chain(fixed).chain(ends))?;

@@ -42,10 +42,7 @@ impl Draw {
     pub(crate) fn problem(&self) -> Option<String> {
         let mut before: Vec<&str> = Vec::new();
         if self.count == 0 || self.count > MOST_DRAWS {
-            return Some(format!(
-                "count is {}, but must be from 1 to {MOST_DRAWS}",
-                self.count
-            ));
+            return Some(format!("count is {}, but must be from 1 to {MOST_DRAWS}", self.count));
         }
         for (name, range) in &self.range.0 {
             // Written so that what is not a number is wrong, too.
@@ -62,9 +59,7 @@ impl Draw {
                 return Some(format!("{name} needs numbers with at-least <= at-most"));
             }
             if let Some(factor) = range.times.as_deref().filter(|it| !before.contains(it)) {
-                return Some(format!(
-                    "{name} times {factor}: {factor} is not drawn before"
-                ));
+                return Some(format!("{name} times {factor}: {factor} is not drawn before"));
             }
             before.push(name);
         }
@@ -80,11 +75,8 @@ impl Draw {
         for _ in 0..self.count {
             let mut drawn: Vec<(&str, f64)> = Vec::new();
             for ((name, range), (_, values)) in ranges.iter().zip(&mut all) {
-                let factor = drawn
-                    .iter()
-                    .find(|(other, _)| range.times.as_deref() == Some(*other));
-                let value =
-                    range.value(share(&mut random), factor.map_or(1.0, |(_, value)| *value));
+                let factor = drawn.iter().find(|(other, _)| range.times.as_deref() == Some(*other));
+                let value = range.value(share(&mut random), factor.map_or(1.0, |(_, value)| *value));
                 drawn.push((name, value));
                 values.push(Text(value.to_string()));
             }
@@ -134,22 +126,13 @@ mod tests {
         let all = draw(7).values();
         let of = |at: usize| -> Vec<f64> {
             let values = all[at].1.iter();
-            values
-                .map(|Text(value)| value.parse().expect("a number"))
-                .collect()
+            values.map(|Text(value)| value.parse().expect("a number")).collect()
         };
         let (frames, shares, refs) = (of(0), of(1), of(2));
         assert_eq!(frames.len(), 200);
-        assert!(
-            frames
-                .iter()
-                .all(|&it| (16.0..=4096.0).contains(&it) && it.fract() == 0.0)
-        );
+        assert!(frames.iter().all(|&it| (16.0..=4096.0).contains(&it) && it.fract() == 0.0));
         let below = frames.iter().filter(|&&it| it < 256.0).count();
-        assert!(
-            (80..120).contains(&below),
-            "the logarithms are uniform: {below}"
-        );
+        assert!((80..120).contains(&below), "the logarithms are uniform: {below}");
         assert!(shares.iter().all(|it| (0.01..=0.8).contains(it)));
         for (refs, frames) in refs.iter().zip(&frames) {
             assert!((500.0..=1e5).contains(refs) && *refs < 1001.0 * frames + 500.0);
@@ -176,10 +159,7 @@ mod tests {
             let mut draw = draw(1);
             (draw.range.0[2].1.at_least, draw.range.0[2].1.at_most) = (Some(5.0), Some(bound));
             let problem = draw.problem().expect("a problem");
-            assert!(
-                problem.contains("refs needs numbers with at-least"),
-                "{problem}"
-            );
+            assert!(problem.contains("refs needs numbers with at-least"), "{problem}");
         }
     }
 }

@@ -91,16 +91,7 @@ macro_rules! from_lab_errors {
     };
 }
 
-from_lab_errors!(
-    LabError,
-    RequestError,
-    SimError,
-    TraceError,
-    ProfileError,
-    ChangesError,
-    ConfigError,
-    DeviceFailed
-);
+from_lab_errors!(LabError, RequestError, SimError, TraceError, ProfileError, ChangesError, ConfigError, DeviceFailed);
 
 #[cfg(unix)]
 from_lab_errors!(ReplayError);

@@ -71,11 +71,8 @@ impl Observer for WindowObserver {
 
     fn sample(&mut self, sample: &Sample) {
         if sample.references.is_multiple_of(WINDOW) {
-            let now = WindowTotals {
-                misses: sample.reads,
-                clean_hits: sample.clean_hits,
-                dirtied: sample.writes + sample.dirty,
-            };
+            let now =
+                WindowTotals { misses: sample.reads, clean_hits: sample.clean_hits, dirtied: sample.writes + sample.dirty };
             self.all.push(Window {
                 target: self.target,
                 misses: now.misses - self.previous.misses,
@@ -97,13 +94,8 @@ impl Window {
         let clean_misses = WINDOW - self.clean_hits;
         // A reference hits at most one pool.
         let dirty_misses = self.misses + self.clean_hits;
-        (writes > 0).then(|| {
-            [
-                clean_misses as f64 / references,
-                dirty_misses as f64 / references,
-                self.dirtied as f64 / writes as f64,
-            ]
-        })
+        (writes > 0)
+            .then(|| [clean_misses as f64 / references, dirty_misses as f64 / references, self.dirtied as f64 / writes as f64])
     }
 }
 
@@ -131,10 +123,7 @@ impl ErrorSums {
 
 impl Runner<'_> {
     /// The errors over the run of this cell, with one result for each of [`ESTIMATORS`].
-    pub(crate) fn estimates(
-        &self,
-        cell: &ExperimentCell,
-    ) -> Result<Vec<MeasuredCell>, ExperimentError> {
+    pub(crate) fn estimates(&self, cell: &ExperimentCell) -> Result<Vec<MeasuredCell>, ExperimentError> {
         let config = &cell.config;
         let source = self.traces.source(&config.trace)?;
         let metadata = source.open()?.metadata().clone();
@@ -151,10 +140,7 @@ impl Runner<'_> {
         };
         let size = cell.frames.get().clone();
         let asymmetry = pricing.asymmetry.ratio();
-        let key = format!(
-            "estimates of {spec} memory={size} R={asymmetry:?} warmup={:?}",
-            config.warmup.get()
-        );
+        let key = format!("estimates of {spec} memory={size} R={asymmetry:?} warmup={:?}", config.warmup.get());
         let results = self.settings.results.as_ref();
         let store = results.and_then(|results| results.of_trace(&source));
         let stored = store.as_ref().and_then(|store| store.get(&key));
@@ -186,12 +172,7 @@ impl Runner<'_> {
         Ok(errors.map(result).into())
     }
 
-    fn compute(
-        &self,
-        source: &Source,
-        request: &RunRequest,
-        warmup: &Warmup,
-    ) -> Result<EstimateErrors, ExperimentError> {
+    fn compute(&self, source: &Source, request: &RunRequest, warmup: &Warmup) -> Result<EstimateErrors, ExperimentError> {
         // The run is one half of the work, and the estimators are the other one.
         let half = (WorkKind::Estimates, references(source)? / 2.0);
         let observer = WindowObserver::default();
@@ -224,10 +205,7 @@ impl Runner<'_> {
             self.clock.advance(done as f64 / references as f64);
         }
         self.clock.end(0.0);
-        Ok(EstimateErrors {
-            frames,
-            errors: summed.map(|summed| summed.per_cent()),
-        })
+        Ok(EstimateErrors { frames, errors: summed.map(|summed| summed.per_cent()) })
     }
 }
 
@@ -240,10 +218,7 @@ struct Estimators {
 impl Estimators {
     fn new(frames: u64) -> Self {
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
-        Estimators {
-            both: [true, false].map(|conditions| PoolEstimator::new(frames, conditions)),
-            numbers: HashMap::new(),
-        }
+        Estimators { both: [true, false].map(|conditions| PoolEstimator::new(frames, conditions)), numbers: HashMap::new() }
     }
 
     /// The estimates for a clean pool of `target` frames over a window, and the number of writes of the window.
@@ -257,10 +232,7 @@ impl Estimators {
                 estimator.reference(number, Access::from_write(write));
             }
         }
-        (
-            self.both.each_mut().map(|one| one.estimates(target)),
-            writes,
-        )
+        (self.both.each_mut().map(|one| one.estimates(target)), writes)
     }
 }
 
@@ -270,12 +242,7 @@ mod tests {
 
     #[test]
     fn a_window_measures_the_miss_ratios_of_both_pools() {
-        let window = Window {
-            target: 3,
-            misses: 1000,
-            clean_hits: 3000,
-            dirtied: 100,
-        };
+        let window = Window { target: 3, misses: 1000, clean_hits: 3000, dirtied: 100 };
         // The dirty pool has 1000 hits.
         assert_eq!(window.measured(400), Some([0.4, 0.8, 0.25]));
         assert_eq!(window.measured(0), None);

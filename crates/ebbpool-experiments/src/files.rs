@@ -25,10 +25,7 @@ pub(crate) struct DrawnFigure {
 }
 
 pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
-    fs::create_dir_all(out).map_err(|source| ExperimentError::File {
-        path: out.display().to_string(),
-        source,
-    })
+    fs::create_dir_all(out).map_err(|source| ExperimentError::File { path: out.display().to_string(), source })
 }
 
 /// Writes the page with all results in the directory, and a Markdown file with the verdicts.
@@ -42,18 +39,12 @@ pub(crate) fn write_index(out: &Path) -> Result<(), ExperimentError> {
 pub(crate) fn write_part(done: &ExperimentResult, out: &Path) -> Result<(), ExperimentError> {
     let part = IndexPart::new(done);
     let path = || out.join(part.name()).display().to_string();
-    let content = serde_json::to_vec(&part).map_err(|error| ExperimentError::File {
-        path: path(),
-        source: error.into(),
-    })?;
+    let content = serde_json::to_vec(&part).map_err(|error| ExperimentError::File { path: path(), source: error.into() })?;
     write(out, &part.name(), &content)
 }
 
 /// Writes the figures and the data of an experiment.
-pub(crate) fn write_figures(
-    done: &mut ExperimentResult,
-    out: &Path,
-) -> Result<(), ExperimentError> {
+pub(crate) fn write_figures(done: &mut ExperimentResult, out: &Path) -> Result<(), ExperimentError> {
     let id = done.experiment.id().to_string();
     let failed = |name: &str, error: String| ExperimentError::File {
         path: out.join(name).display().to_string(),
@@ -106,11 +97,7 @@ pub(crate) fn ranking_file(id: &str, at: usize, all: usize) -> String {
 fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), ExperimentError> {
     let path = out.join(name);
     let mut file = OutputFile::create(&path)?;
-    file.write_all(content)
-        .map_err(|source| ExperimentError::File {
-            path: path.display().to_string(),
-            source,
-        })?;
+    file.write_all(content).map_err(|source| ExperimentError::File { path: path.display().to_string(), source })?;
     file.finish()?;
     Ok(())
 }

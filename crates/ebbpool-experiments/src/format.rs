@@ -98,18 +98,14 @@ impl Paper {
     /// Authors, title and venue.
     pub(crate) fn citation(self) -> &'static str {
         match self {
-            Paper::Cikm => {
-                "On et al., FD-Buffer: a buffer manager for databases on flash disks, CIKM 2010"
-            }
+            Paper::Cikm => "On et al., FD-Buffer: a buffer manager for databases on flash disks, CIKM 2010",
             Paper::Tc => {
                 "On et al., FD-Buffer: a cost-based adaptive buffer replacement algorithm for flash memory devices, IEEE Transactions on Computers"
             }
             Paper::AdLru => {
                 "Jin et al., AD-LRU: an efficient buffer replacement algorithm for flash-based databases, Data and Knowledge Engineering 2012"
             }
-            Paper::Ppe => {
-                "Ou, Härder and Schall, Performance and power evaluation of flash-aware buffer algorithms"
-            }
+            Paper::Ppe => "Ou, Härder and Schall, Performance and power evaluation of flash-aware buffer algorithms",
             Paper::Cfdc => {
                 "Ou, Härder and Jin, CFDC: a flash-aware replacement policy for database buffer management, DaMoN 2009"
             }
@@ -169,9 +165,7 @@ impl Basis {
             Basis::OtherTrace => {
                 "counts over a trace of the same kind: the paper's own is not public, so sizes of effects may differ"
             }
-            Basis::DeviceModel => {
-                "times on a model of the device: ratios and orderings count, not the times"
-            }
+            Basis::DeviceModel => "times on a model of the device: ratios and orderings count, not the times",
         }
     }
 }
@@ -232,22 +226,13 @@ pub(crate) struct Trace {
 impl Trace {
     /// The whole trace of that name.
     pub(crate) fn named(spec: &str) -> Self {
-        Trace {
-            spec: spec.into(),
-            then: Vec::new(),
-            inline: false,
-            limit: None,
-        }
+        Trace { spec: spec.into(), then: Vec::new(), inline: false, limit: None }
     }
 
     /// The trace with placeholders replaced by values.
     pub(crate) fn filled(&self, values: &[(String, String)]) -> Self {
         let then = self.then.iter().map(|spec| filled(spec, values));
-        Trace {
-            spec: filled(&self.spec, values),
-            then: then.collect(),
-            ..self.clone()
-        }
+        Trace { spec: filled(&self.spec, values), then: then.collect(), ..self.clone() }
     }
 
     /// The parts of the trace.
@@ -265,10 +250,7 @@ impl Workload {
             Workload::Specified(table) => table,
         };
         if let Some(references) = &table.references {
-            return Some(Trace {
-                inline: true,
-                ..Trace::named(references)
-            });
+            return Some(Trace { inline: true, ..Trace::named(references) });
         }
         let of_scale = match scale {
             Scale::Quick => &table.quick,
@@ -277,11 +259,7 @@ impl Workload {
         let mut parts = of_scale.as_ref().or(table.is.as_ref())?.values().iter();
         Some(Trace {
             limit: table.quick_limit.filter(|_| scale == Scale::Quick),
-            then: parts
-                .clone()
-                .skip(1)
-                .map(|Text(spec)| spec.clone())
-                .collect(),
+            then: parts.clone().skip(1).map(|Text(spec)| spec.clone()).collect(),
             ..Trace::named(&parts.next()?.0)
         })
     }
@@ -294,9 +272,7 @@ impl Workload {
                 let empty = parts.into_iter().any(|parts| parts.values().is_empty());
                 let complete = matches!(
                     (&table.is, &table.quick, &table.full, &table.references),
-                    (Some(_), None, None, None)
-                        | (None, Some(_), Some(_), None)
-                        | (None, None, None, Some(_))
+                    (Some(_), None, None, None) | (None, Some(_), Some(_), None) | (None, None, None, Some(_))
                 );
                 complete && !empty
             }
@@ -380,14 +356,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    pub(crate) const KEYS: [&'static str; 6] = [
-        "frames",
-        "asymmetry",
-        "device",
-        "warmup",
-        "at-end",
-        "cluster-size",
-    ];
+    pub(crate) const KEYS: [&'static str; 6] = ["frames", "asymmetry", "device", "warmup", "at-end", "cluster-size"];
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let text = match key {
@@ -591,12 +560,8 @@ impl Experiment {
         let figures = self.figures();
         let claims = self.claims();
         self.metric.needs_time_line()
-            || figures.into_iter().any(|figure| {
-                figure.x == REFERENCES || figure.y.is_some_and(Metric::needs_time_line)
-            })
-            || claims
-                .into_iter()
-                .any(|claim| claim.metric.is_some_and(Metric::needs_time_line))
+            || figures.into_iter().any(|figure| figure.x == REFERENCES || figure.y.is_some_and(Metric::needs_time_line))
+            || claims.into_iter().any(|claim| claim.metric.is_some_and(Metric::needs_time_line))
     }
 
     /// The names of the parameters that distinguish the points of a policy.
@@ -617,9 +582,7 @@ pub(crate) const ESTIMATORS: [&str; 2] = ["with present conditions", "without"];
 
 /// Replaces the placeholders `{name}` of a text by values.
 pub(crate) fn filled(text: &str, values: &[(String, String)]) -> String {
-    values.iter().fold(text.to_string(), |text, (name, value)| {
-        text.replace(&format!("{{{name}}}"), value)
-    })
+    values.iter().fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
 #[cfg(test)]

@@ -87,10 +87,7 @@ fn field_of(metric: Metric) -> String {
 
 /// Names the metrics that vary from run to run.
 fn add_computing_times(schema: &mut Schema) {
-    let properties = schema
-        .ensure_object()
-        .entry("properties")
-        .or_insert_with(|| json!({}));
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
     let Value::Object(properties) = properties else {
         return;
     };
@@ -109,9 +106,8 @@ fn add_computing_times(schema: &mut Schema) {
 impl<'a> PointData<'a> {
     fn new(experiment: &'a Experiment, point: &'a Point, seeded: bool) -> Self {
         let dimensions = experiment.dimensions().into_iter();
-        let mut values: BTreeMap<String, PointValue> = dimensions
-            .map(|name| (name.to_string(), PointValue::Text(point.get(name))))
-            .collect();
+        let mut values: BTreeMap<String, PointValue> =
+            dimensions.map(|name| (name.to_string(), PointValue::Text(point.get(name)))).collect();
         for metric in point.values.keys() {
             let name = field_of(*metric);
             if let Some(half_width) = point.half_width(*metric) {
@@ -176,10 +172,6 @@ pub struct ListedExperiment<'a> {
 
 impl<'a> From<&'a Experiment> for ListedExperiment<'a> {
     fn from(experiment: &'a Experiment) -> Self {
-        ListedExperiment {
-            claim: experiment.says(),
-            id: experiment.id(),
-            title: experiment.title(),
-        }
+        ListedExperiment { claim: experiment.says(), id: experiment.id(), title: experiment.title() }
     }
 }

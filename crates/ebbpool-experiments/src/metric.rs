@@ -6,9 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure of a point.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Metric {
     /// Cost per reference, in page reads.
@@ -117,10 +115,7 @@ impl Metric {
 
     /// True if a larger value is better.
     pub(crate) fn more_is_better(self) -> bool {
-        matches!(
-            self,
-            Metric::HitRatio | Metric::PagesPerSwitch | Metric::PerSecond
-        )
+        matches!(self, Metric::HitRatio | Metric::PagesPerSwitch | Metric::PerSecond)
     }
 
     /// True if the metric is computing time, which varies from run to run.
@@ -130,10 +125,7 @@ impl Metric {
 
     /// True if the metric needs the state of the buffer over time.
     pub(crate) fn needs_time_line(self) -> bool {
-        matches!(
-            self,
-            Metric::Clean | Metric::CleanShare | Metric::TargetShare | Metric::CleanSpread
-        )
+        matches!(self, Metric::Clean | Metric::CleanShare | Metric::TargetShare | Metric::CleanSpread)
     }
 
     /// The per cent by which one value is better than another.

@@ -26,12 +26,7 @@ type Buffer = Vec<(u64, bool)>;
 
 /// The bill of the cheapest schedule. A reference is a page and a flag for a write. The first `warmup`
 /// references and the dirty pages at the end are free. `None` if there are too many schedules.
-pub(crate) fn cheapest(
-    references: &[(u64, bool)],
-    frames: usize,
-    asymmetry: f64,
-    warmup: usize,
-) -> Option<Bill> {
+pub(crate) fn cheapest(references: &[(u64, bool)], frames: usize, asymmetry: f64, warmup: usize) -> Option<Bill> {
     if references.len() > MOST_REFERENCES {
         return None;
     }
@@ -41,10 +36,7 @@ pub(crate) fn cheapest(
         let mut next: BTreeMap<Buffer, Bill> = BTreeMap::new();
         for (buffer, bill) in &states {
             for (buffer, step) in after(buffer, page, write, frames) {
-                let bill = Bill {
-                    reads: bill.reads + counts * step.reads,
-                    writes: bill.writes + counts * step.writes,
-                };
+                let bill = Bill { reads: bill.reads + counts * step.reads, writes: bill.writes + counts * step.writes };
                 let best = next.entry(buffer).or_insert(bill);
                 if bill.cost(asymmetry) < best.cost(asymmetry) {
                     *best = bill;
@@ -57,9 +49,7 @@ pub(crate) fn cheapest(
         states = next;
     }
     let cost = |bill: &Bill| bill.cost(asymmetry);
-    states
-        .into_values()
-        .min_by(|a, b| cost(a).total_cmp(&cost(b)))
+    states.into_values().min_by(|a, b| cost(a).total_cmp(&cost(b)))
 }
 
 /// All buffers that are possible after a reference, with the bill of the step to each.
@@ -72,13 +62,7 @@ fn after(buffer: &Buffer, page: u64, write: bool, frames: usize) -> Vec<(Buffer,
         }
         Err(at) if buffer.len() < frames => {
             with.insert(at, (page, write));
-            vec![(
-                with,
-                Bill {
-                    reads: 1,
-                    writes: 0,
-                },
-            )]
+            vec![(with, Bill { reads: 1, writes: 0 })]
         }
         Err(_) => (0..buffer.len())
             .map(|victim| {
@@ -86,10 +70,7 @@ fn after(buffer: &Buffer, page: u64, write: bool, frames: usize) -> Vec<(Buffer,
                 let (_, dirty) = next.remove(victim);
                 let at = next.partition_point(|&(other, _)| other < page);
                 next.insert(at, (page, write));
-                let bill = Bill {
-                    reads: 1,
-                    writes: u64::from(dirty),
-                };
+                let bill = Bill { reads: 1, writes: u64::from(dirty) };
                 (next, bill)
             })
             .collect(),
@@ -121,14 +102,8 @@ mod tests {
     #[test]
     fn table_2_of_the_paper() {
         let bill = |asymmetry| cheapest(&of_the_paper(), 2, asymmetry, 2);
-        let few_reads = Bill {
-            reads: 6,
-            writes: 2,
-        };
-        let few_writes = Bill {
-            reads: 8,
-            writes: 1,
-        };
+        let few_reads = Bill { reads: 6, writes: 2 };
+        let few_writes = Bill { reads: 8, writes: 1 };
         assert_eq!(bill(1.0), Some(few_reads));
         assert_eq!(bill(1.9), Some(few_reads));
         assert_eq!(bill(2.1), Some(few_writes));

@@ -184,23 +184,13 @@ fn runs(scales: impl Iterator<Item = Scale>) -> String {
 }
 
 /// The totals of the verdicts in a sentence.
-fn totals<'a>(
-    judged: impl Iterator<Item = &'a JudgedClaim>,
-    experiments: usize,
-    runs: &str,
-) -> String {
+fn totals<'a>(judged: impl Iterator<Item = &'a JudgedClaim>, experiments: usize, runs: &str) -> String {
     let judged: Vec<&JudgedClaim> = judged.collect();
     let count = |verdict: Verdict| {
         let judged = judged.iter().filter(|judged| judged.is_counted());
         judged.filter(|judged| judged.verdict == verdict).count()
     };
-    let [holds, part, not, unknown] = [
-        Verdict::Holds,
-        Verdict::InPart,
-        Verdict::DoesNot,
-        Verdict::Unknown,
-    ]
-    .map(count);
+    let [holds, part, not, unknown] = [Verdict::Holds, Verdict::InPart, Verdict::DoesNot, Verdict::Unknown].map(count);
     let unknown = match unknown {
         0 => String::new(),
         unknown => format!(", {unknown} cannot be judged"),
@@ -314,14 +304,7 @@ pub(crate) fn markdown(parts: &[IndexPart]) -> String {
             ];
             text.push_str(&format!("| {} |\n", row.join(" | ")));
             for guest in &judged.guests {
-                let row = [
-                    name.as_str(),
-                    &cell(&guest.says()),
-                    "",
-                    &cell(&guest.ours),
-                    GuestFinding::NO_VERDICT,
-                    "",
-                ];
+                let row = [name.as_str(), &cell(&guest.says()), "", &cell(&guest.ours), GuestFinding::NO_VERDICT, ""];
                 text.push_str(&format!("| {} |\n", row.join(" | ")));
             }
         }
@@ -329,11 +312,7 @@ pub(crate) fn markdown(parts: &[IndexPart]) -> String {
     for ranked in parts.iter().flat_map(|part| &part.rankings) {
         let heads: Vec<String> = ranked.heads.iter().map(|head| cell(head)).collect();
         let rule = vec!["---"; heads.len()].join(" | ");
-        text.push_str(&format!(
-            "\n{}\n\n| {} |\n| {rule} |\n",
-            cell(&ranked.heading),
-            heads.join(" | ")
-        ));
+        text.push_str(&format!("\n{}\n\n| {} |\n| {rule} |\n", cell(&ranked.heading), heads.join(" | ")));
         for cells in &ranked.cells {
             let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
             text.push_str(&format!("| {} |\n", cells.join(" | ")));
@@ -349,10 +328,7 @@ mod tests {
     #[test]
     fn backticks_become_code() {
         let shown = |text: &str| prose(text).into_string();
-        assert_eq!(
-            shown("as `a < b` and `c`"),
-            "as <code>a &lt; b</code> and <code>c</code>"
-        );
+        assert_eq!(shown("as `a < b` and `c`"), "as <code>a &lt; b</code> and <code>c</code>");
         assert_eq!(shown("none"), "none");
         assert_eq!(shown("`all`"), "<code>all</code>");
         assert_eq!(shown("one ` alone"), "one ` alone");

@@ -13,10 +13,7 @@ pub(crate) struct Parsed<T> {
 impl<T> Parsed<T> {
     /// Parses a text.
     pub(crate) fn new<E>(text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Self, E> {
-        Ok(Parsed {
-            value: parse(text)?,
-            text: text.into(),
-        })
+        Ok(Parsed { value: parse(text)?, text: text.into() })
     }
 
     /// The value.
@@ -28,10 +25,7 @@ impl<T> Parsed<T> {
 impl<T: ToString> From<T> for Parsed<T> {
     /// A value with its canonical spelling.
     fn from(value: T) -> Self {
-        Parsed {
-            text: value.to_string(),
-            value,
-        }
+        Parsed { text: value.to_string(), value }
     }
 }
 

@@ -52,11 +52,7 @@ pub(crate) struct IndexParts {
 impl IndexPart {
     /// The part of a finished experiment, whose figures are written.
     pub(crate) fn new(done: &ExperimentResult) -> Self {
-        let ranking = |ranked| RankingPart {
-            heading: heading(done, ranked),
-            heads: ranked.heads(),
-            cells: ranked.cells(),
-        };
+        let ranking = |ranked| RankingPart { heading: heading(done, ranked), heads: ranked.heads(), cells: ranked.cells() };
         IndexPart {
             id: done.id().into(),
             paper: done.experiment.paper,

@@ -116,17 +116,11 @@ impl CellPolicy {
     /// # Errors
     ///
     /// If the device lacks what the policy needs; for a bound, which is no policy.
-    pub(crate) fn supported(
-        &self,
-        features: &DeviceFeatures,
-    ) -> Result<SimPolicy, ExperimentError> {
+    pub(crate) fn supported(&self, features: &DeviceFeatures) -> Result<SimPolicy, ExperimentError> {
         match self {
             CellPolicy::Policy(policy) => Ok(features.supported(policy.get().clone())?.into()),
             CellPolicy::Guest(guest) => Ok(SimPolicy::Guest(Arc::clone(&guest.0))),
-            CellPolicy::Pseudo(pseudo) => Err(ExperimentError::Invalid(format!(
-                "{} is no policy",
-                pseudo.name()
-            ))),
+            CellPolicy::Pseudo(pseudo) => Err(ExperimentError::Invalid(format!("{} is no policy", pseudo.name()))),
         }
     }
 
@@ -185,10 +179,7 @@ impl RunConfig {
     }
 
     /// The request for the prices of the cells with this config. `asymmetry` is that of the cells.
-    pub(crate) fn pricing(
-        &self,
-        asymmetry: Option<&Parsed<AsymmetrySpec>>,
-    ) -> Result<PricingRequest, ExperimentError> {
+    pub(crate) fn pricing(&self, asymmetry: Option<&Parsed<AsymmetrySpec>>) -> Result<PricingRequest, ExperimentError> {
         let asymmetry = self.changing.as_ref().or(asymmetry);
         let device = match &self.device {
             None => None,
@@ -262,8 +253,7 @@ fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, Strin
     if let Some(draw) = &experiment.draw {
         let of_draw = |at: usize| {
             let varied = experiment.varied(scale);
-            let values = varied
-                .filter_map(|(name, values)| Some((name.to_string(), values.get(at)?.0.clone())));
+            let values = varied.filter_map(|(name, values)| Some((name.to_string(), values.get(at)?.0.clone())));
             values.collect()
         };
         return (0..draw.get_ref().count as usize).map(of_draw).collect();
@@ -287,11 +277,7 @@ fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, Strin
 /// # Errors
 ///
 /// If a value of a parameter or a policy is invalid.
-pub(crate) fn points(
-    experiment: &Experiment,
-    scale: Scale,
-    extra: &[SimPolicy],
-) -> Result<Vec<PlannedPoint>, ExperimentError> {
+pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[SimPolicy]) -> Result<Vec<PlannedPoint>, ExperimentError> {
     let mut points = Vec::new();
     if experiment.kind == ExperimentKind::Priorities {
         return Ok(points);
@@ -303,42 +289,28 @@ pub(crate) fn points(
         };
         for at in combinations(experiment, scale) {
             let seeded = seeded(experiment, scale, &at);
-            let configured = seeded
-                .iter()
-                .map(|at| ConfiguredRun::new(experiment, scale, &trace, at))
-                .collect::<Result<Vec<_>, _>>()?;
+            let configured =
+                seeded.iter().map(|at| ConfiguredRun::new(experiment, scale, &trace, at)).collect::<Result<Vec<_>, _>>()?;
             let point = |policy: String, value: Option<String>, mut runs: Vec<RunSelection>| {
                 // If the run does not depend on the seed, all seeds give the same run.
                 runs.dedup();
                 PlannedPoint {
-                    place: PointCoordinates {
-                        workload: workload.clone(),
-                        at: at.clone(),
-                    },
+                    place: PointCoordinates { workload: workload.clone(), at: at.clone() },
                     policy,
                     value,
                     is_guest: false,
                     runs,
                 }
             };
-            for Participant {
-                name,
-                value,
-                choice,
-            } in &participants
-            {
+            for Participant { name, value, choice } in &participants {
                 let runs = configured.iter().map(|run| run.selection(choice));
                 let runs = runs.collect::<Result<_, _>>()?;
                 points.push(point(name.clone(), value.clone(), runs));
             }
             for policy in extra {
-                let runs = configured.iter().map(|run| {
-                    RunSelection::Plain(Box::new(run.cell(CellPolicy::from_policy(policy))))
-                });
-                points.push(PlannedPoint {
-                    is_guest: true,
-                    ..point(policy.to_string(), None, runs.collect())
-                });
+                let runs =
+                    configured.iter().map(|run| RunSelection::Plain(Box::new(run.cell(CellPolicy::from_policy(policy)))));
+                points.push(PlannedPoint { is_guest: true, ..point(policy.to_string(), None, runs.collect()) });
             }
         }
     }
@@ -346,11 +318,7 @@ pub(crate) fn points(
 }
 
 /// The values of a point, once with each seed; unchanged if there are no seeds.
-fn seeded(
-    experiment: &Experiment,
-    scale: Scale,
-    at: &[(String, String)],
-) -> Vec<Vec<(String, String)>> {
+fn seeded(experiment: &Experiment, scale: Scale, at: &[(String, String)]) -> Vec<Vec<(String, String)>> {
     let with = |Text(seed): &Text| {
         let mut with = at.to_vec();
         with.push((SEED.to_string(), seed.clone()));
@@ -371,12 +339,7 @@ struct ConfiguredRun<'a> {
 }
 
 impl<'a> ConfiguredRun<'a> {
-    fn new(
-        experiment: &Experiment,
-        scale: Scale,
-        trace: &Trace,
-        at: &'a [(String, String)],
-    ) -> Result<Self, ExperimentError> {
+    fn new(experiment: &Experiment, scale: Scale, trace: &Trace, at: &'a [(String, String)]) -> Result<Self, ExperimentError> {
         let get = |key: &str| -> Option<String> {
             debug_assert!(Setting::KEYS.contains(&key));
             let varied = at.iter().find(|(name, _)| name == key);
@@ -418,9 +381,7 @@ impl<'a> ConfiguredRun<'a> {
             Ok(self.cell(CellPolicy::parse(&filled(policy, self.at))?))
         };
         let cells = |several: &[(String, String)]| {
-            let cells = several
-                .iter()
-                .map(|(value, policy)| Ok((value.clone(), cell(policy)?)));
+            let cells = several.iter().map(|(value, policy)| Ok((value.clone(), cell(policy)?)));
             cells.collect::<Result<Vec<_>, ExperimentError>>()
         };
         Ok(match choice {
@@ -431,12 +392,7 @@ impl<'a> ConfiguredRun<'a> {
     }
 
     fn cell(&self, policy: CellPolicy) -> ExperimentCell {
-        ExperimentCell {
-            config: self.config.clone(),
-            policy,
-            frames: self.frames.clone(),
-            asymmetry: self.asymmetry.clone(),
-        }
+        ExperimentCell { config: self.config.clone(), policy, frames: self.frames.clone(), asymmetry: self.asymmetry.clone() }
     }
 }
 
@@ -455,20 +411,14 @@ fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
 
 fn cluster_size(text: &str) -> Result<u64, ExperimentError> {
     let size = text.parse().ok().filter(|&size| size > 0);
-    size.ok_or_else(|| {
-        invalid(format_args!(
-            "'{text}' is not a cluster-size; give a number of pages, at least 1"
-        ))
-    })
+    size.ok_or_else(|| invalid(format_args!("'{text}' is not a cluster-size; give a number of pages, at least 1")))
 }
 
 fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
     match text {
         "free" => Ok(AtEnd::Free),
         "flush" => Ok(AtEnd::Flush),
-        _ => Err(invalid(format_args!(
-            "at-end is '{text}', but must be free or flush"
-        ))),
+        _ => Err(invalid(format_args!("at-end is '{text}', but must be free or flush"))),
     }
 }
 
@@ -505,8 +455,7 @@ window = [0.25]
 
     fn planned(from: &str, to: &str) -> Result<Vec<PlannedPoint>, String> {
         assert!(SMALL.contains(from), "{from}");
-        let experiment = Experiment::parse(&SMALL.replacen(from, to, 1), "my.toml")
-            .unwrap_or_else(|error| panic!("{error}"));
+        let experiment = Experiment::parse(&SMALL.replacen(from, to, 1), "my.toml").unwrap_or_else(|error| panic!("{error}"));
         let extra: PolicySpec = "lru".parse().expect("a policy");
         let extra = [extra.into()];
         points(&experiment, Scale::Quick, &extra).map_err(|error| error.to_string())
@@ -517,21 +466,14 @@ window = [0.25]
         let points = planned("", "").unwrap_or_else(|error| panic!("{error}"));
         let names: Vec<&str> = points.iter().map(|point| point.policy.as_str()).collect();
         assert_eq!(names, ["policy", "bound", "lru", "policy", "bound", "lru"]);
-        let cells: Vec<&ExperimentCell> = points
-            .iter()
-            .flat_map(|point| &point.runs)
-            .flat_map(RunSelection::cells)
-            .collect();
+        let cells: Vec<&ExperimentCell> = points.iter().flat_map(|point| &point.runs).flat_map(RunSelection::cells).collect();
         let config = &cells[0].config;
         assert!(cells.iter().all(|cell| cell.config == *config));
         assert_eq!(*config.at_end.get(), AtEnd::Flush);
         assert_eq!(*config.cluster_size.get(), 4);
         assert_eq!(config.warmup.get().references_of(1000), 100);
         assert_eq!((&config.device, &config.changing), (&None, &None));
-        assert_eq!(
-            cells[1].policy,
-            CellPolicy::Pseudo(PseudoPolicy::LowerBound)
-        );
+        assert_eq!(cells[1].policy, CellPolicy::Pseudo(PseudoPolicy::LowerBound));
         let frames = |cell: &ExperimentCell| {
             let size = cell.frames.get().size;
             size.frames_of(100, &Metadata::default(), "").ok()
@@ -550,17 +492,12 @@ window = [0.25]
             ("= 8", "= -8", "'-8' is not an asymmetry"),
             ("= 8", "= \"rm3\"", "'rm3' is not an asymmetry"),
             (
-                "asymmetry = 8",
-                "asymmetry = \"rm1\"\ndevice = \"flash:slc-hp2014\"",
+                "asymmetry = 8", "asymmetry = \"rm1\"\ndevice = \"flash:slc-hp2014\"",
                 "the asymmetry of a simulated device follows from its model",
             ),
             ("\"10%\"", "\"110%\"", "'110%' is not a warm-up"),
             ("\"flush\"", "\"flash\"", "at-end is 'flash'"),
-            (
-                "cluster-size = 4",
-                "cluster-size = 0",
-                "'0' is not a cluster-size",
-            ),
+            ("cluster-size = 4", "cluster-size = 0", "'0' is not a cluster-size"),
         ] {
             let error = planned(from, to).expect_err(to);
             assert!(error.contains(says), "{to}: {error}");

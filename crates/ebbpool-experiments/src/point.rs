@@ -58,10 +58,7 @@ impl PointCoordinates {
     /// The coordinates in words: `TPC-C, frames 3%`.
     pub(crate) fn says(&self) -> String {
         let workload = Some(self.workload.clone()).filter(|name| !name.is_empty());
-        let at = self
-            .at
-            .iter()
-            .map(|(name, value)| format!("{name} {value}"));
+        let at = self.at.iter().map(|(name, value)| format!("{name} {value}"));
         let all: Vec<String> = workload.into_iter().chain(at).collect();
         all.join(", ")
     }
@@ -91,12 +88,7 @@ impl Point {
     }
 
     /// The results of `compare` on this point's value and that of another, seed by seed.
-    pub(crate) fn compared(
-        &self,
-        other: &Point,
-        metric: Metric,
-        compare: impl Fn(f64, f64) -> f64,
-    ) -> Option<Vec<f64>> {
+    pub(crate) fn compared(&self, other: &Point, metric: Metric, compare: impl Fn(f64, f64) -> f64) -> Option<Vec<f64>> {
         let (ours, theirs) = (self.samples(metric)?, other.samples(metric)?);
         let seeds = ours.len().max(theirs.len());
         let of_seed = |samples: &[f64], seed: usize| match samples {

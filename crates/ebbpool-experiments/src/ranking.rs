@@ -49,11 +49,7 @@ pub(crate) fn times_worse(metric: Metric) -> impl Fn(f64, f64) -> f64 {
 }
 
 /// Ranks the policies; `None` if there is nothing to compare.
-pub(crate) fn rank(
-    experiment: &Experiment,
-    ranking: &Ranking,
-    points: &[Point],
-) -> Option<RankingTable> {
+pub(crate) fn rank(experiment: &Experiment, ranking: &Ranking, points: &[Point]) -> Option<RankingTable> {
     let metric = ranking.metric.unwrap_or(experiment.metric);
     let base: Vec<&Point> = of_policy(points, &ranking.ratio_to).collect();
     let selected = contenders::expanded(experiment, &ranking.policies);
@@ -96,12 +92,7 @@ fn of_policy<'a>(points: &'a [Point], policy: &str) -> impl Iterator<Item = &'a 
 /// A ratio for each seed, and its coordinates.
 type Ratios<'a> = (Vec<f64>, &'a PointCoordinates);
 
-fn ratios<'a>(
-    points: &'a [Point],
-    policy: &str,
-    base: &[&Point],
-    metric: Metric,
-) -> Vec<Ratios<'a>> {
+fn ratios<'a>(points: &'a [Point], policy: &str, base: &[&Point], metric: Metric) -> Vec<Ratios<'a>> {
     let times = times_worse(metric);
     let ratio = |point: &'a Point| {
         let other = base.iter().find(|other| other.place == point.place)?;
@@ -110,20 +101,13 @@ fn ratios<'a>(
     of_policy(points, policy).filter_map(ratio).collect()
 }
 
-fn row(
-    policy: &str,
-    ratios: &[Ratios],
-    columns: Option<&(String, Vec<String>)>,
-) -> Option<RankingRow> {
+fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>) -> Option<RankingRow> {
     let of_all = geometric_mean(ratios.iter().map(|(samples, _)| samples.as_slice()))?;
-    let mean =
-        |(samples, place): &Ratios| Some((MeanEstimate::from_samples(samples)?.mean, place.says()));
+    let mean = |(samples, place): &Ratios| Some((MeanEstimate::from_samples(samples)?.mean, place.says()));
     let worst = ratios.iter().filter_map(mean);
     let (worst, worst_at) = worst.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let of_column = |name: &str, value: &str| {
-        let of_value = ratios
-            .iter()
-            .filter(|(_, place)| place.get(name) == Some(value));
+        let of_value = ratios.iter().filter(|(_, place)| place.get(name) == Some(value));
         let samples: Vec<&[f64]> = of_value.map(|(samples, _)| samples.as_slice()).collect();
         Some(geometric_mean(samples.iter().copied())?.mean)
     };
@@ -143,9 +127,7 @@ fn row(
 }
 
 /// All rankings, each with its experiment.
-pub fn of_all(
-    all: &[ExperimentResult],
-) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
+pub fn of_all(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
     let rankings = |done| ExperimentResult::rankings(done).map(move |ranked| (done, ranked));
     all.iter().flat_map(rankings)
 }
@@ -159,11 +141,8 @@ pub fn heading(done: &ExperimentResult, ranked: &RankingTable) -> String {
 impl RankingTable {
     /// The heads of the columns.
     pub fn heads(&self) -> Vec<String> {
-        let mut heads = vec![
-            "policy".to_string(),
-            format!("geometric mean over {} (worst)", self.ratio_to),
-            "worst at".to_string(),
-        ];
+        let mut heads =
+            vec!["policy".to_string(), format!("geometric mean over {} (worst)", self.ratio_to), "worst at".to_string()];
         if let Some((name, values)) = &self.columns {
             let plain = name == super::format::WORKLOAD;
             heads.extend(values.iter().map(|value| match plain {
@@ -195,18 +174,10 @@ impl RankingTable {
     /// The ranking as CSV.
     pub(crate) fn as_csv(&self) -> Result<Vec<u8>, csv::Error> {
         let mut csv = csv::Writer::from_writer(Vec::new());
-        let fixed = [
-            "policy",
-            "points",
-            "geometric_mean",
-            "geometric_mean_ci95",
-            "worst",
-            "worst_at",
-        ];
+        let fixed = ["policy", "points", "geometric_mean", "geometric_mean_ci95", "worst", "worst_at"];
         let values = self.columns.iter().flat_map(|(_, values)| values);
         csv.write_record(fixed.into_iter().chain(values.map(String::as_str)))?;
-        let optional =
-            |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         for row in &self.rows {
             let fixed = [
                 row.policy.clone(),
@@ -254,15 +225,9 @@ best = { policy = "best" }
 "#;
 
     fn point(workload: &str, policy: &str, runs: &[f64]) -> Point {
-        let runs: Vec<Values> = runs
-            .iter()
-            .map(|cost| Values::from([(Metric::Cost, *cost)]))
-            .collect();
+        let runs: Vec<Values> = runs.iter().map(|cost| Values::from([(Metric::Cost, *cost)])).collect();
         Point {
-            place: PointCoordinates {
-                workload: workload.into(),
-                at: Vec::new(),
-            },
+            place: PointCoordinates { workload: workload.into(), at: Vec::new() },
             policy: policy.into(),
             is_guest: false,
             spec: policy.into(),
@@ -298,15 +263,9 @@ best = { policy = "best" }
         assert_eq!(row(1), "fifo | 1.500 ± 6.4 (2.500) | two | 1.000 | 2.500");
         assert_eq!(row(2), "A | 2.000 ± 0 (2.000) | two | 2.000 | 2.000");
         assert_eq!(cells.len(), 3);
-        assert_eq!(
-            ranked.heads().join(" | "),
-            "policy | geometric mean over best (worst) | worst at | one | two"
-        );
+        assert_eq!(ranked.heads().join(" | "), "policy | geometric mean over best (worst) | worst at | one | two");
         let csv = String::from_utf8(ranked.as_csv().expect("csv")).expect("text");
         assert_eq!(csv.lines().count(), 4);
-        assert!(
-            rank(&experiment, ranking, &points[2..]).is_none(),
-            "nothing to compare with"
-        );
+        assert!(rank(&experiment, ranking, &points[2..]).is_none(), "nothing to compare with");
     }
 }

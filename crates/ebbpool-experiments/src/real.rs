@@ -48,9 +48,7 @@ pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool 
         file.display()
     );
     if removed > 0 {
-        note.push_str(&format!(
-            " Claims about single devices are omitted: {removed}."
-        ));
+        note.push_str(&format!(" Claims about single devices are omitted: {removed}."));
     }
     experiment.note = Some(match experiment.note.take() {
         Some(original) => format!("{note}\n{original}"),
@@ -131,8 +129,6 @@ fn values(replayed: &ReplayResult) -> Values {
     let mut values = Values::new();
     let mut put = |metric, value| put(&mut values, metric, value);
     put_counts(&replayed.result, &mut put);
-    times
-        .into_iter()
-        .for_each(|(metric, time)| put(metric, time));
+    times.into_iter().for_each(|(metric, time)| put(metric, time));
     values
 }

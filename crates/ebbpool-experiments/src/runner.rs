@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{
-    Asymmetry, BoundResult, Comparison, Lab, LabError, LabEvents, MemorySize, Note, Pricing,
-    PricingRequest, RequestError, RunRequest, Settings, SimError,
+    Asymmetry, BoundResult, Comparison, Lab, LabError, LabEvents, MemorySize, Note, Pricing, PricingRequest, RequestError,
+    RunRequest, Settings, SimError,
 };
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, Moment};
@@ -48,11 +48,7 @@ pub(crate) fn counted_of(source: &Source, references: u64, warmup: u64) -> Resul
     let trace = source.label().to_owned();
     match references {
         0 => Err(SimError::Empty { trace }),
-        references if warmup >= references => Err(SimError::AllWarmup {
-            trace,
-            references,
-            warmup,
-        }),
+        references if warmup >= references => Err(SimError::AllWarmup { trace, references, warmup }),
         _ => Ok(()),
     }
 }
@@ -108,12 +104,7 @@ impl LabEvents for QuestionEvents<'_> {
 }
 
 impl<'a> Runner<'a> {
-    pub(crate) fn new(
-        settings: &'a Settings,
-        events: &'a dyn Listener,
-        clock: &'a WorkClock<'a>,
-        traces: Traces,
-    ) -> Self {
+    pub(crate) fn new(settings: &'a Settings, events: &'a dyn Listener, clock: &'a WorkClock<'a>, traces: Traces) -> Self {
         Runner {
             traces,
             settings,
@@ -165,11 +156,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The results of the cells.
-    pub(crate) fn run(
-        &self,
-        cells: &[ExperimentCell],
-        time_lines: bool,
-    ) -> Result<MeasuredCells, ExperimentError> {
+    pub(crate) fn run(&self, cells: &[ExperimentCell], time_lines: bool) -> Result<MeasuredCells, ExperimentError> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             let source = self.traces.source(&group.config.trace)?;
@@ -218,14 +205,9 @@ impl<'a> Runner<'a> {
                 for size in 0..group.frames.len() {
                     let cell = at.and_then(|policy| comparison.cell([price, policy, size]));
                     let Some(cell) = cell else { continue };
-                    cell.result
-                        .failure()
-                        .into_iter()
-                        .for_each(|it| self.note(it));
-                    let result = MeasuredCell {
-                        simulated: simulated.registered().cloned(),
-                        ..cell_values::measured(cell, pricing)
-                    };
+                    cell.result.failure().into_iter().for_each(|it| self.note(it));
+                    let result =
+                        MeasuredCell { simulated: simulated.registered().cloned(), ..cell_values::measured(cell, pricing) };
                     measured.insert(group.cell(policy.clone(), size, price), result);
                 }
             }
@@ -280,12 +262,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Finds the cheapest schedules by trying all.
-    fn find_optimum(
-        &self,
-        group: &CellGroup,
-        source: &Source,
-        measured: &mut MeasuredCells,
-    ) -> Result<(), ExperimentError> {
+    fn find_optimum(&self, group: &CellGroup, source: &Source, measured: &mut MeasuredCells) -> Result<(), ExperimentError> {
         let config = &group.config;
         let metadata = source.open()?.metadata().clone();
         let references = references_of(source)?;
@@ -304,12 +281,8 @@ impl<'a> Runner<'a> {
             let frames = memory.frames_of(pages, &metadata, source.label())?;
             for (price, request) in group.asymmetries.iter().enumerate() {
                 let asymmetry = pricing_of(config, request.as_ref(), &metadata)?.asymmetry;
-                let bill = optimum::cheapest(
-                    &references,
-                    usize::try_from(frames).unwrap_or(usize::MAX),
-                    asymmetry.ratio(),
-                    skipped,
-                );
+                let bill =
+                    optimum::cheapest(&references, usize::try_from(frames).unwrap_or(usize::MAX), asymmetry.ratio(), skipped);
                 let Some(bill) = bill else {
                     return Err(ExperimentError::Invalid(format!(
                         "the optimum needs a trial of all schedules, and {} has too many; omit 'optimum', or use a trace of at most {} references",
@@ -323,10 +296,7 @@ impl<'a> Runner<'a> {
                     (Metric::Writes, bill.writes as f64),
                     (Metric::Transfers, (bill.reads + bill.writes) as f64),
                     (Metric::HitRatio, 1.0 - bill.reads as f64 / counted),
-                    (
-                        Metric::Cost,
-                        asymmetry.bill(bill.reads, bill.writes) / counted,
-                    ),
+                    (Metric::Cost, asymmetry.bill(bill.reads, bill.writes) / counted),
                 ]);
                 let pseudo = PseudoPolicy::Optimum;
                 let result = pseudo.measured(values, frames, asymmetry.ratio());
@@ -337,12 +307,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The bounds that no policy can undercut.
-    fn bound(
-        &self,
-        group: &CellGroup,
-        source: &Source,
-        measured: &mut MeasuredCells,
-    ) -> Result<(), ExperimentError> {
+    fn bound(&self, group: &CellGroup, source: &Source, measured: &mut MeasuredCells) -> Result<(), ExperimentError> {
         let pseudo = PseudoPolicy::LowerBound;
         let Some(request) = group.bounds() else {
             return Err(ExperimentError::Invalid(format!(
@@ -356,12 +321,7 @@ impl<'a> Runner<'a> {
             return Err(SimError::Interrupted.into());
         }
         for (at, bound) in bounds.iter().enumerate() {
-            let BoundResult {
-                lower_bound,
-                frames,
-                asymmetry,
-                ..
-            } = bound;
+            let BoundResult { lower_bound, frames, asymmetry, .. } = bound;
             let values = Values::from([(Metric::Cost, *lower_bound)]);
             let result = pseudo.measured(values, *frames, asymmetry.0);
             let (price, size) = (at / group.frames.len(), at % group.frames.len());
@@ -374,14 +334,7 @@ impl<'a> Runner<'a> {
 impl PseudoPolicy {
     /// The result of a bound, whose costs are in page reads.
     fn measured(self, values: Values, frames: u64, asymmetry: f64) -> MeasuredCell {
-        MeasuredCell {
-            values,
-            spec: self.name().into(),
-            frames,
-            asymmetry,
-            read_cost: 1.0,
-            ..MeasuredCell::default()
-        }
+        MeasuredCell { values, spec: self.name().into(), frames, asymmetry, read_cost: 1.0, ..MeasuredCell::default() }
     }
 }
 
@@ -398,11 +351,7 @@ pub(crate) fn references(source: &Source) -> Result<f64, ExperimentError> {
 }
 
 /// The work of simulations, approximately.
-pub(crate) fn work_of(
-    cells: &[ExperimentCell],
-    traces: &Traces,
-    stop: &AtomicBool,
-) -> Result<WorkAmount, ExperimentError> {
+pub(crate) fn work_of(cells: &[ExperimentCell], traces: &Traces, stop: &AtomicBool) -> Result<WorkAmount, ExperimentError> {
     let mut work = WorkAmount::default();
     for group in groups(cells) {
         if stop.load(Ordering::Relaxed) {

@@ -154,14 +154,9 @@ fn workloads(done: &ExperimentResult) -> Vec<(String, String)> {
     workloads
         .filter_map(|(name, workload): &(String, toml::Spanned<Workload>)| {
             let trace = workload.get_ref().at(done.scale)?;
-            let limit = trace
-                .limit
-                .map(|limit| format!(", its first {limit} references"));
+            let limit = trace.limit.map(|limit| format!(", its first {limit} references"));
             let parts: Vec<&str> = trace.parts().collect();
-            Some((
-                name.clone(),
-                format!("{}{}", parts.join(", then "), limit.unwrap_or_default()),
-            ))
+            Some((name.clone(), format!("{}{}", parts.join(", then "), limit.unwrap_or_default())))
         })
         .collect()
 }
@@ -179,10 +174,7 @@ fn policies(done: &ExperimentResult) -> Vec<(String, String)> {
                     (None, None) => "each of",
                 };
                 let values = chosen.values().join(", ");
-                format!(
-                    "{which} {} with {values}",
-                    chosen.template().unwrap_or_default()
-                )
+                format!("{which} {} with {values}", chosen.template().unwrap_or_default())
             }
         };
         (name.clone(), spec)
@@ -202,11 +194,7 @@ fn settings(done: &ExperimentResult) -> Vec<(String, String)> {
         let values: Vec<&str> = values.iter().map(|text| text.0.as_str()).collect();
         (name.to_string(), values.join(", "))
     });
-    let seeds: Vec<&str> = experiment
-        .seeds(done.scale)
-        .iter()
-        .map(|Text(seed)| seed.as_str())
-        .collect();
+    let seeds: Vec<&str> = experiment.seeds(done.scale).iter().map(|Text(seed)| seed.as_str()).collect();
     let seeds = (!seeds.is_empty()).then(|| ("seeds".to_string(), seeds.join(", ")));
     settings.chain(varied).chain(seeds).collect()
 }
@@ -231,12 +219,10 @@ fn table(done: &ExperimentResult) -> Markup {
     };
     dimensions.retain(has_values);
     let value = |point: &Point, metric: Metric| {
-        point
-            .value(metric)
-            .map_or_else(String::new, |value| match value.fract() == 0.0 {
-                true => value.to_string(),
-                false => seeds::value_text(value, point.half_width(metric), ""),
-            })
+        point.value(metric).map_or_else(String::new, |value| match value.fract() == 0.0 {
+            true => value.to_string(),
+            false => seeds::value_text(value, point.half_width(metric), ""),
+        })
     };
     html! {
         div.scroll tabindex="0" { table.points {

@@ -15,10 +15,7 @@ pub(crate) trait Stated {
 
 impl Stated for MeanEstimate {
     fn opposite(self) -> Self {
-        MeanEstimate {
-            mean: -self.mean,
-            ..self
-        }
+        MeanEstimate { mean: -self.mean, ..self }
     }
 
     fn text(&self, unit: &str) -> String {
@@ -51,19 +48,14 @@ pub(crate) fn mean_of<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Optio
 }
 
 /// As [`mean_of`], with the geometric mean for each seed.
-pub(crate) fn geometric_mean<'a>(
-    all: impl Iterator<Item = &'a [f64]> + Clone,
-) -> Option<MeanEstimate> {
+pub(crate) fn geometric_mean<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Option<MeanEstimate> {
     let logarithms = means(all, f64::ln);
     let means: Vec<f64> = logarithms.into_iter().map(f64::exp).collect();
     MeanEstimate::from_samples(&means).filter(|mean| mean.mean.is_finite())
 }
 
 /// For each seed, the mean of `counts` over the values of all series.
-pub(crate) fn means<'a>(
-    all: impl Iterator<Item = &'a [f64]> + Clone,
-    counts: impl Fn(f64) -> f64,
-) -> Vec<f64> {
+pub(crate) fn means<'a>(all: impl Iterator<Item = &'a [f64]> + Clone, counts: impl Fn(f64) -> f64) -> Vec<f64> {
     let seeds = all.clone().map(<[f64]>::len).filter(|len| *len > 1).min();
     let of_seed = |seed: usize| {
         let values = all.clone().filter_map(|series| match series {
@@ -93,14 +85,7 @@ mod tests {
     fn intervals_have_two_significant_digits() {
         let texts = [0.0, 0.00043719, 0.043719, 4.3719, 43.719, 437.19];
         let texts = texts.map(|half| interval_text(Some(half)));
-        let expected = [
-            " ± 0",
-            " ± 0.00044",
-            " ± 0.044",
-            " ± 4.4",
-            " ± 44",
-            " ± 437",
-        ];
+        let expected = [" ± 0", " ± 0.00044", " ± 0.044", " ± 4.4", " ± 44", " ± 437"];
         assert_eq!(texts, expected);
     }
 
@@ -108,10 +93,7 @@ mod tests {
     fn means_over_points_go_seed_by_seed() {
         // The series of one sample is part of the mean of each seed.
         let all: [&[f64]; 2] = [&[1.0, 3.0], &[5.0]];
-        assert_eq!(
-            mean_of(all.iter().copied()),
-            MeanEstimate::from_samples(&[3.0, 4.0])
-        );
+        assert_eq!(mean_of(all.iter().copied()), MeanEstimate::from_samples(&[3.0, 4.0]));
         let none: [&[f64]; 0] = [];
         assert_eq!(mean_of(none.iter().copied()), None);
         let all: [&[f64]; 2] = [&[1.0, 4.0], &[4.0]];

@@ -103,8 +103,7 @@ mod tests {
 
     fn all() -> impl Iterator<Item = (&'static str, Experiment)> {
         EXPERIMENTS.iter().map(|(name, text)| {
-            let experiment =
-                Experiment::parse(text, name).unwrap_or_else(|error| panic!("{error}"));
+            let experiment = Experiment::parse(text, name).unwrap_or_else(|error| panic!("{error}"));
             (*name, experiment)
         })
     }
@@ -114,10 +113,7 @@ mod tests {
         let mut files = BTreeSet::new();
         for entry in fs::read_dir(directory).expect(name) {
             let path = entry.expect("an entry").path();
-            let own = path
-                .file_name()
-                .and_then(|own| own.to_str())
-                .expect("a name");
+            let own = path.file_name().and_then(|own| own.to_str()).expect("a name");
             let name = format!("{name}/{own}");
             if path.is_dir() {
                 files.extend(self::files(&path, &name));
@@ -132,23 +128,14 @@ mod tests {
     fn all_files_are_listed_and_are_named_after_their_ids() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
         let files = files(&directory, "experiments");
-        let listed: BTreeSet<String> = EXPERIMENTS
-            .iter()
-            .map(|(name, _)| name.to_string())
-            .collect();
-        assert_eq!(
-            files, listed,
-            "experiments! in shipped.rs must name each file"
-        );
+        let listed: BTreeSet<String> = EXPERIMENTS.iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(files, listed, "experiments! in shipped.rs must name each file");
         for (name, experiment) in all() {
             let of_paper = match experiment.paper {
                 Paper::Ebb => "ebb/",
                 _ => "",
             };
-            assert_eq!(
-                *name,
-                format!("experiments/{of_paper}{}.toml", experiment.id())
-            );
+            assert_eq!(*name, format!("experiments/{of_paper}{}.toml", experiment.id()));
             assert!(!experiment.claim.is_empty(), "{name} claims nothing");
         }
     }
@@ -163,12 +150,7 @@ mod tests {
                 let points = plan::points(&experiment, scale, &[]);
                 points.unwrap_or_else(|error| panic!("{file}: {error}"))
             });
-            for cell in points
-                .iter()
-                .flatten()
-                .flat_map(|point| &point.runs)
-                .flat_map(RunSelection::cells)
-            {
+            for cell in points.iter().flatten().flat_map(|point| &point.runs).flat_map(RunSelection::cells) {
                 let trace = &cell.config.trace;
                 if sources.insert(trace.clone()) {
                     let source = traces.source(trace);
@@ -188,15 +170,12 @@ mod tests {
         for param in params {
             let group = contenders::expanded(&sensitivity, &[param.name.to_string()]);
             assert!(group.len() > 1, "{} has no values", param.name);
-            let same = contenders::of(&sensitivity)
-                .into_iter()
-                .filter(|participant| {
-                    let PolicyChoice::One(policy) = &participant.choice else {
-                        return false;
-                    };
-                    group.contains(&participant.name)
-                        && policy.parse().ok().as_ref() == Some(&default)
-                });
+            let same = contenders::of(&sensitivity).into_iter().filter(|participant| {
+                let PolicyChoice::One(policy) = &participant.choice else {
+                    return false;
+                };
+                group.contains(&participant.name) && policy.parse().ok().as_ref() == Some(&default)
+            });
             assert_eq!(same.count(), 1, "{}: the default is one", param.name);
         }
         for (name, experiment) in all().filter(|(_, it)| it.paper == Paper::Ebb) {
@@ -262,9 +241,7 @@ mod tests {
                 && experiment.kind == ExperimentKind::Sweep
                 && experiment.paper.is_published();
             let workloads = experiment.workloads.0.iter();
-            let workloads: Vec<_> = workloads
-                .map(|(_, it)| format!("{:?}", it.get_ref()))
-                .collect();
+            let workloads: Vec<_> = workloads.map(|(_, it)| format!("{:?}", it.get_ref())).collect();
             let is_drawn = |text: &String| DRAWN.iter().any(|drawn| text.contains(drawn));
             if is_about_policies && workloads.iter().any(is_drawn) {
                 let seeds = experiment.seeds(Scale::Quick).len();
@@ -283,12 +260,7 @@ mod tests {
         for (name, claim) in claims_of_papers() {
             let paper = claim.paper.as_deref().unwrap_or_default();
             let is_claimed = !paper.starts_with("not claimed");
-            assert_eq!(
-                claim.unclaimed.is_none(),
-                is_claimed,
-                "{name}: {}",
-                claim.says
-            );
+            assert_eq!(claim.unclaimed.is_none(), is_claimed, "{name}: {}", claim.says);
             marked += usize::from(!is_claimed);
         }
         assert!(marked >= 3, "{marked}");
@@ -305,10 +277,7 @@ mod tests {
             let varied: Vec<_> = experiment.varied(Scale::Quick).collect();
             let metric = claim.metric.unwrap_or(experiment.metric);
             let asked = (metric, &claim.at, claim.check());
-            format!(
-                "{workloads:?} {policies:?} {:?} {varied:?} {asked:?}",
-                experiment.setting
-            )
+            format!("{workloads:?} {policies:?} {:?} {varied:?} {asked:?}", experiment.setting)
         }
         let mut first: HashMap<String, String> = HashMap::new();
         let mut repeated = 0;

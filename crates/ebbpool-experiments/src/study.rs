@@ -122,11 +122,7 @@ fn rerun_in_words(name: &str, scale: Scale, file: Option<&Path>) -> String {
 
 impl StudyRequest {
     /// A request for these experiments with their device models.
-    pub fn new(
-        experiments: Vec<(String, Experiment)>,
-        scale: Scale,
-        out: impl Into<PathBuf>,
-    ) -> Self {
+    pub fn new(experiments: Vec<(String, Experiment)>, scale: Scale, out: impl Into<PathBuf>) -> Self {
         StudyRequest {
             experiments,
             scale,
@@ -170,10 +166,7 @@ struct Plan {
 /// # Errors
 ///
 /// [`ExperimentError::Unknown`], and the errors of invalid files.
-pub fn select(
-    ids: &[String],
-    include_own: bool,
-) -> Result<Vec<(String, Experiment)>, ExperimentError> {
+pub fn select(ids: &[String], include_own: bool) -> Result<Vec<(String, Experiment)>, ExperimentError> {
     let shipped = shipped::EXPERIMENTS.iter().map(|(file, text)| {
         let experiment = Experiment::parse(text, file)?;
         Ok((experiment.id().to_string(), experiment))
@@ -199,14 +192,9 @@ pub fn select(
             }
         }
         if selected.len() == before && selected.iter().all(|(other, _)| other != id) {
-            let papers = shipped
-                .iter()
-                .filter_map(|(name, _)| name.split('-').next());
+            let papers = shipped.iter().filter_map(|(name, _)| name.split('-').next());
             let names = shipped.iter().map(|(name, _)| name.as_str()).chain(papers);
-            return Err(ExperimentError::Unknown {
-                hint: did_you_mean(id, names),
-                id: id.clone(),
-            });
+            return Err(ExperimentError::Unknown { hint: did_you_mean(id, names), id: id.clone() });
         }
     }
     Ok(selected)
@@ -214,10 +202,7 @@ pub fn select(
 
 /// The experiments with their devices replaced by the file; an error if one of them has no device.
 #[cfg(unix)]
-fn on_file(
-    experiments: Vec<(String, Experiment)>,
-    file: &Path,
-) -> Result<Vec<(String, Experiment)>, ExperimentError> {
+fn on_file(experiments: Vec<(String, Experiment)>, file: &Path) -> Result<Vec<(String, Experiment)>, ExperimentError> {
     let mut with_device = Vec::new();
     for (id, mut experiment) in experiments {
         if real::replace_devices(&mut experiment, file) {
@@ -232,8 +217,7 @@ fn on_file(
 /// The experiments that have a device, which a file could replace.
 #[cfg(unix)]
 pub fn with_a_device(mut experiments: Vec<(String, Experiment)>) -> Vec<(String, Experiment)> {
-    experiments
-        .retain(|(_, experiment)| real::replace_devices(&mut experiment.clone(), Path::new("")));
+    experiments.retain(|(_, experiment)| real::replace_devices(&mut experiment.clone(), Path::new("")));
     experiments
 }
 
@@ -242,10 +226,7 @@ pub fn with_a_device(mut experiments: Vec<(String, Experiment)>) -> Vec<(String,
 /// # Errors
 ///
 /// [`ExperimentError::NoDraw`] if an experiment draws nothing.
-pub fn draw_with_seed(
-    experiments: &mut [(String, Experiment)],
-    seed: u64,
-) -> Result<(), ExperimentError> {
+pub fn draw_with_seed(experiments: &mut [(String, Experiment)], seed: u64) -> Result<(), ExperimentError> {
     for (id, experiment) in experiments {
         if !experiment.draw_with_seed(seed) {
             return Err(ExperimentError::NoDraw { id: id.clone() });
@@ -257,10 +238,7 @@ pub fn draw_with_seed(
 }
 
 fn read(file: &str) -> Result<Experiment, ExperimentError> {
-    let text = fs::read_to_string(file).map_err(|error| ExperimentError::Read {
-        file: file.into(),
-        error,
-    })?;
+    let text = fs::read_to_string(file).map_err(|error| ExperimentError::Read { file: file.into(), error })?;
     Ok(Experiment::parse(&text, file)?)
 }
 
@@ -289,10 +267,7 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
             PolicyChoice::BestOf(_) | PolicyChoice::WorstOf(_) => None,
         })
         .collect();
-    let takes_more = matches!(
-        experiment.kind,
-        ExperimentKind::Sweep | ExperimentKind::Timing
-    );
+    let takes_more = matches!(experiment.kind, ExperimentKind::Sweep | ExperimentKind::Timing);
     let registered = request.policies.iter();
     let registered = registered.filter(|policy| takes_more && !own.contains(policy));
     let guests = request.guests.iter();
@@ -303,11 +278,7 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
         .collect();
     let mut points = plan::points(experiment, scale, &extra)?;
     #[cfg(unix)]
-    for cell in points
-        .iter_mut()
-        .flat_map(|point| &mut point.runs)
-        .flat_map(RunSelection::cells_mut)
-    {
+    for cell in points.iter_mut().flat_map(|point| &mut point.runs).flat_map(RunSelection::cells_mut) {
         if cell.config.is_on_file() {
             real::shorten(cell, scale);
         }
@@ -334,11 +305,7 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
 ///
 /// If two policies have the same name, or the report cannot be written. An experiment that fails is counted, and its error goes
 /// to the listener.
-pub fn run(
-    settings: &Settings,
-    listener: &dyn Listener,
-    request: &StudyRequest,
-) -> Result<StudyOutcome, ExperimentError> {
+pub fn run(settings: &Settings, listener: &dyn Listener, request: &StudyRequest) -> Result<StudyOutcome, ExperimentError> {
     check_guests(request)?;
     files::make_directory(&request.out)?;
     let experiments = request.experiments.clone();
@@ -349,11 +316,7 @@ pub fn run(
     };
     let planned: Vec<PlannedExperiment> = experiments
         .into_iter()
-        .map(|(name, experiment)| PlannedExperiment {
-            plan: plan_of(&experiment, request),
-            name,
-            experiment,
-        })
+        .map(|(name, experiment)| PlannedExperiment { plan: plan_of(&experiment, request), name, experiment })
         .collect();
     let outcome = run_all(settings, listener, planned, request);
     files::write_index(&request.out)?;
@@ -363,29 +326,16 @@ pub fn run(
 /// The work of each experiment. Where results are stored, a simulation counts for the first experiment that has it.
 /// An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error. Ends early
 /// if the caller stops the run.
-fn work_of(
-    planned: &[PlannedExperiment],
-    traces: &Traces,
-    are_stored: bool,
-    listener: &dyn Listener,
-) -> Vec<WorkAmount> {
+fn work_of(planned: &[PlannedExperiment], traces: &Traces, are_stored: bool, listener: &dyn Listener) -> Vec<WorkAmount> {
     let mut seen: HashSet<&ExperimentCell> = HashSet::new();
     let mut all = Vec::new();
-    for (
-        at,
-        PlannedExperiment {
-            experiment, plan, ..
-        },
-    ) in planned.iter().enumerate()
-    {
+    for (at, PlannedExperiment { experiment, plan, .. }) in planned.iter().enumerate() {
         if listener.stop().load(Ordering::Relaxed) {
             break;
         }
         listener.planning(at, planned.len());
         let cells = plan.as_ref().map_or(&[][..], |plan| &plan.cells);
-        let of = |cells: &[ExperimentCell]| {
-            runner::work_of(cells, traces, listener.stop()).unwrap_or_default()
-        };
+        let of = |cells: &[ExperimentCell]| runner::work_of(cells, traces, listener.stop()).unwrap_or_default();
         let mut work = WorkAmount::default();
         match experiment.kind {
             ExperimentKind::Estimates => {
@@ -399,9 +349,7 @@ fn work_of(
         }
         if experiment.kind == ExperimentKind::Timing {
             // Each simulation runs once more, for each asymmetry.
-            let references = cells
-                .iter()
-                .map(|cell| of(std::slice::from_ref(cell)).references());
+            let references = cells.iter().map(|cell| of(std::slice::from_ref(cell)).references());
             work.add(WorkKind::Timing, references.sum());
         }
         all.push(work);
@@ -423,11 +371,7 @@ fn run_all(
     each.iter().for_each(|work| total.add_all(work));
     let clock = WorkClock::new(listener, all, total);
     let runner = Runner::new(settings, listener, &clock, traces);
-    let mut outcome = StudyOutcome {
-        results: Vec::new(),
-        failed: 0,
-        interrupted: stopped(),
-    };
+    let mut outcome = StudyOutcome { results: Vec::new(), failed: 0, interrupted: stopped() };
     for (at, (planned, work)) in planned.into_iter().zip(each).enumerate() {
         if stopped() {
             outcome.interrupted = true;
@@ -457,22 +401,11 @@ fn run_all(
     outcome
 }
 
-fn run_one(
-    runner: &Runner,
-    planned: PlannedExperiment,
-    request: &StudyRequest,
-) -> Result<ExperimentResult, ExperimentError> {
+fn run_one(runner: &Runner, planned: PlannedExperiment, request: &StudyRequest) -> Result<ExperimentResult, ExperimentError> {
     let start = Instant::now();
     let (stored, computed) = (runner.stored.get(), runner.computed.get());
-    let PlannedExperiment {
-        experiment,
-        name,
-        plan,
-    } = planned;
-    let Plan {
-        points: planned_points,
-        cells,
-    } = plan?;
+    let PlannedExperiment { experiment, name, plan } = planned;
+    let Plan { points: planned_points, cells } = plan?;
     let points = match experiment.kind {
         ExperimentKind::Priorities => priorities(&experiment),
         ExperimentKind::Estimates => estimates(runner, &planned_points)?,
@@ -486,14 +419,8 @@ fn run_one(
             points_of(&experiment, &planned_points, &measured)
         }
     };
-    let judged = experiment
-        .claims()
-        .map(|claim| verdict::judge(&experiment, claim, &points))
-        .collect();
-    let ranked = experiment
-        .rankings()
-        .filter_map(|ranking| ranking::rank(&experiment, ranking, &points))
-        .collect();
+    let judged = experiment.claims().map(|claim| verdict::judge(&experiment, claim, &points)).collect();
+    let ranked = experiment.rankings().filter_map(|ranking| ranking::rank(&experiment, ranking, &points)).collect();
     let mut done = ExperimentResult {
         has_moments: points.iter().any(|point| !point.moments.is_empty()),
         experiment,
@@ -543,8 +470,7 @@ fn select_result<'a>(
 ) -> Option<SelectedResult<'a>> {
     let of_several = |cells: &'a [(String, ExperimentCell)]| -> Vec<SelectedResult<'a>> {
         let all = cells.iter();
-        all.filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
-            .collect()
+        all.filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?))).collect()
     };
     let value = |it: &MeasuredCell| it.values.get(&metric).copied().unwrap_or(f64::NAN);
     let worse_first = |a: &SelectedResult, b: &SelectedResult| {
@@ -609,18 +535,12 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
     let clusters = experiment.clusters.0.iter();
     clusters
         .filter_map(|(name, cluster)| {
-            let steps = cluster
-                .pages
-                .windows(2)
-                .map(|pair| pair[0].abs_diff(pair[1]));
+            let steps = cluster.pages.windows(2).map(|pair| pair[0].abs_diff(pair[1]));
             let pages = u32::try_from(cluster.pages.len()).unwrap_or(u32::MAX);
             let age = cluster.globaltime.saturating_sub(cluster.timestamp);
             let priority = cluster_priority(pages, steps.sum(), age);
             let planned = PlannedPoint {
-                place: PointCoordinates {
-                    workload: String::new(),
-                    at: Vec::new(),
-                },
+                place: PointCoordinates { workload: String::new(), at: Vec::new() },
                 policy: name.clone(),
                 value: None,
                 is_guest: false,
@@ -657,10 +577,7 @@ mod tests {
         assert!(of_ebb.len() >= 6 && of_ebb.iter().all(|id| id.starts_with("ebb-")));
         assert!(papers.iter().all(|id| !of_ebb.contains(id)));
         assert_eq!(all, [papers, of_ebb].concat());
-        assert_eq!(
-            ids(&["ebb-cells", "cikm-table2"], false),
-            ["ebb-cells", "cikm-table2"]
-        );
+        assert_eq!(ids(&["ebb-cells", "cikm-table2"], false), ["ebb-cells", "cikm-table2"]);
     }
 
     #[test]
@@ -668,10 +585,7 @@ mod tests {
         let rerun = StudyRequest::new(Vec::new(), Scale::Quick, "out").rerun;
         let file = Some(Path::new("pages"));
         assert_eq!(rerun("mine", Scale::Quick, None), "mine at quick scale");
-        assert_eq!(
-            rerun("mine", Scale::Full, file),
-            "mine at full scale on pages"
-        );
+        assert_eq!(rerun("mine", Scale::Full, file), "mine at full scale on pages");
     }
 
     /// Stops the run while it is planned, and counts what it hears.

@@ -26,10 +26,7 @@ pub(crate) struct Traces {
 impl Traces {
     /// The trace as a source.
     pub(crate) fn source(&self, trace: &Trace) -> Result<Source, ExperimentError> {
-        let options = ReadOptions {
-            limit: trace.limit,
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { limit: trace.limit, ..ReadOptions::default() };
         if trace.inline {
             let path = self.file("references.txt", text_of(&trace.spec)?.as_bytes())?;
             return Ok(Source::parse_with(&path.to_string_lossy(), &options)?);
@@ -56,20 +53,12 @@ impl Traces {
 
     /// A temporary file with that content, removed when `self` is dropped.
     fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf, ExperimentError> {
-        let failed = |source: std::io::Error| ExperimentError::File {
-            path: format!("a temporary copy of {name}"),
-            source,
-        };
+        let failed = |source: std::io::Error| ExperimentError::File { path: format!("a temporary copy of {name}"), source };
         if self.directory.get().is_none() {
             // If another thread has created the directory first, this thread uses it too.
             let _ = self.directory.set(tempfile::tempdir().map_err(failed)?);
         }
-        let directory = self
-            .directory
-            .get()
-            .map_or(std::env::temp_dir(), |directory| {
-                directory.path().to_path_buf()
-            });
+        let directory = self.directory.get().map_or(std::env::temp_dir(), |directory| directory.path().to_path_buf());
         let path = directory.join(name);
         let same = fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64);
         // Inline references use the same file name in each experiment, so they are always written.
@@ -108,10 +97,7 @@ mod tests {
 
     #[test]
     fn references_are_letters_or_numbers() {
-        assert_eq!(
-            text_of("R A, W B,\nR 17").ok().as_deref(),
-            Some("R 0\nW 1\nR 17\n")
-        );
+        assert_eq!(text_of("R A, W B,\nR 17").ok().as_deref(), Some("R 0\nW 1\nR 17\n"));
         for wrong in ["", "R", "X A", "R a", "R A B", "R -1", "R A,"] {
             assert!(text_of(wrong).is_err(), "{wrong}");
         }
@@ -121,13 +107,8 @@ mod tests {
     fn sample_names_are_found_anywhere_in_a_trace() {
         let traces = Traces::default();
         let source = |spec: &str| {
-            let trace = Trace {
-                limit: Some(3),
-                ..Trace::named(spec)
-            };
-            traces
-                .source(&trace)
-                .map(|source| source.content_key().ok())
+            let trace = Trace { limit: Some(3), ..Trace::named(spec) };
+            traces.source(&trace).map(|source| source.content_key().ok())
         };
         let plain = source("traces/pg-tatp.parquet").expect("a sample");
         let dynamic = source("workload-dynamics:base=traces/pg-tatp.parquet").expect("a generator");

@@ -10,10 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contenders;
-use super::format::{
-    BoundCheck, Check, Claim, Experiment, ImprovementCheck, NearCheck, Percent, PointAggregate,
-    ValueCheck,
-};
+use super::format::{BoundCheck, Check, Claim, Experiment, ImprovementCheck, NearCheck, Percent, PointAggregate, ValueCheck};
 use super::metric::Metric;
 use super::ordered::Text;
 use super::plan::PointCoordinates;
@@ -21,9 +18,7 @@ use super::point::Point;
 use super::seeds::{self, MeanEstimate, Stated};
 
 /// The verdict on a claim.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds.
@@ -116,12 +111,8 @@ pub(crate) enum CountedApart {
 }
 
 impl CountedApart {
-    const ALL: [CountedApart; 4] = [
-        CountedApart::Circular,
-        CountedApart::Unclaimed,
-        CountedApart::Repeated,
-        CountedApart::ComputingTime,
-    ];
+    const ALL: [CountedApart; 4] =
+        [CountedApart::Circular, CountedApart::Unclaimed, CountedApart::Repeated, CountedApart::ComputingTime];
 
     /// The mark of such a verdict.
     fn mark(self) -> &'static str {
@@ -157,8 +148,7 @@ impl JudgedClaim {
     /// Why the verdict is counted apart, and why the results differ, as far as known.
     pub(crate) fn all_reasons(&self) -> Vec<String> {
         let repeats = self.repeats.as_ref();
-        let repeats =
-            repeats.map(|id| format!("The same example as in `{id}`, where it is counted."));
+        let repeats = repeats.map(|id| format!("The same example as in `{id}`, where it is counted."));
         let apart = [&self.circular, &self.unclaimed, &repeats];
         let reasons = apart.into_iter().chain([&self.why]).flatten();
         let reasons = reasons.filter(|reason| !reason.is_empty());
@@ -206,24 +196,15 @@ const SAME: f64 = 1e-9;
 pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) -> JudgedClaim {
     let of_claim = |point: &&Point| {
         let at = &claim.at.0;
-        at.iter()
-            .all(|(name, allowed)| point.get(name).is_some_and(|value| allowed.has(value)))
+        at.iter().all(|(name, allowed)| point.get(name).is_some_and(|value| allowed.has(value)))
     };
     let all: Vec<&Point> = points.iter().filter(of_claim).collect();
     let (guests, points): (Vec<&Point>, Vec<&Point>) = all.iter().partition(|point| point.is_guest);
     let metric = claim.metric.unwrap_or(experiment.metric);
-    let judge_by = |points| ClaimJudge {
-        experiment,
-        points,
-        metric,
-    };
+    let judge_by = |points| ClaimJudge { experiment, points, metric };
     let judge = judge_by(&points);
     let finding = claim.check().and_then(|check| judge.finding_of(check));
-    let ClaimFinding {
-        paper,
-        ours,
-        verdict,
-    } = finding.unwrap_or(ClaimFinding {
+    let ClaimFinding { paper, ours, verdict } = finding.unwrap_or(ClaimFinding {
         paper: String::new(),
         ours: "nothing to compare at this scale".into(),
         verdict: Verdict::Unknown,
@@ -253,9 +234,7 @@ fn beside(judge: &ClaimJudge, guests: &[&Point], policy: &str) -> Vec<GuestFindi
             names.push(guest);
         }
     }
-    let found = names
-        .into_iter()
-        .filter_map(|name| judge.beside(name, policy));
+    let found = names.into_iter().filter_map(|name| judge.beside(name, policy));
     found.collect()
 }
 
@@ -276,11 +255,7 @@ struct PolicyComparison<'a> {
 
 impl<'a> PolicyComparison<'a> {
     fn new(samples: Vec<f64>, place: &'a PointCoordinates) -> Option<Self> {
-        Some(PolicyComparison {
-            mean: MeanEstimate::from_samples(&samples)?,
-            samples,
-            place,
-        })
+        Some(PolicyComparison { mean: MeanEstimate::from_samples(&samples)?, samples, place })
     }
 
     fn value(&self) -> f64 {
@@ -323,10 +298,7 @@ impl<'a> ClaimJudge<'a> {
     }
 
     fn of(&self, policy: &str) -> impl Iterator<Item = (&'a Point, f64)> {
-        let of_policy = self
-            .points
-            .iter()
-            .filter(move |point| point.policy == policy);
+        let of_policy = self.points.iter().filter(move |point| point.policy == policy);
         of_policy.filter_map(|point| Some((*point, point.value(self.metric)?)))
     }
 
@@ -341,12 +313,7 @@ impl<'a> ClaimJudge<'a> {
     }
 
     /// The results of `compare` on two policies' values, for each pair of points.
-    fn compared(
-        &self,
-        policy: &str,
-        other: &str,
-        compare: impl Fn(f64, f64) -> f64,
-    ) -> Vec<PolicyComparison<'a>> {
+    fn compared(&self, policy: &str, other: &str, compare: impl Fn(f64, f64) -> f64) -> Vec<PolicyComparison<'a>> {
         let pairs = self.pairs(policy, other).into_iter();
         let compared = pairs.filter_map(|(point, other)| {
             let samples = point.compared(other, self.metric, &compare)?;
@@ -357,9 +324,7 @@ impl<'a> ClaimJudge<'a> {
 
     /// The per cent by which a policy is better than another, for each pair of points.
     fn improvements(&self, policy: &str, over: &str) -> Vec<PolicyComparison<'a>> {
-        self.compared(policy, over, |value, other| {
-            self.metric.improvement(value, other)
-        })
+        self.compared(policy, over, |value, other| self.metric.improvement(value, other))
     }
 
     /// The names, with each group's name replaced by the names of its members.
@@ -416,11 +381,7 @@ impl<'a> ClaimJudge<'a> {
                 ("", mean.text(" %"), rules::of_size(percent, mean.mean))
             }
         };
-        Some(ClaimFinding {
-            paper: format!("{words}{} %", number(percent)),
-            ours,
-            verdict,
-        })
+        Some(ClaimFinding { paper: format!("{words}{} %", number(percent)), ours, verdict })
     }
 
     fn value(&self, it: &ValueCheck) -> Option<ClaimFinding> {
@@ -433,11 +394,7 @@ impl<'a> ClaimJudge<'a> {
             (None, Some(about)) => (about, rules::of_size(about, mean.mean)),
             (None, None) => return None,
         };
-        Some(ClaimFinding {
-            paper: number(paper),
-            ours: mean.text(""),
-            verdict,
-        })
+        Some(ClaimFinding { paper: number(paper), ours: mean.text(""), verdict })
     }
 
     fn near(&self, it: &NearCheck) -> Option<ClaimFinding> {
@@ -449,25 +406,15 @@ impl<'a> ClaimJudge<'a> {
                 found.map(move |one| (policy.as_str(), one))
             })
             .collect();
-        let (policy, most) = differences
-            .iter()
-            .max_by(|a, b| a.1.value().abs().total_cmp(&b.1.value().abs()))?;
-        let yes = differences
-            .iter()
-            .filter(|(_, one)| one.value().abs() <= it.percent)
-            .count();
+        let (policy, most) = differences.iter().max_by(|a, b| a.1.value().abs().total_cmp(&b.1.value().abs()))?;
+        let yes = differences.iter().filter(|(_, one)| one.value().abs() <= it.percent).count();
         let of_policy = match policies.len() {
             1 => String::new(),
             _ => format!("{policy}, "),
         };
         Some(ClaimFinding {
             paper: format!("within {} %", number(it.percent)),
-            ours: format!(
-                "{yes} of {}; {} at {of_policy}{}",
-                differences.len(),
-                most.mean.text(" %"),
-                most.place.says()
-            ),
+            ours: format!("{yes} of {}; {} at {of_policy}{}", differences.len(), most.mean.text(" %"), most.place.says()),
             verdict: rules::of_share(yes, differences.len())?,
         })
     }

@@ -156,19 +156,8 @@ pub(crate) struct WorkClock<'a> {
 impl<'a> WorkClock<'a> {
     /// The clock of a run with that many experiments, and all of its work.
     pub(crate) fn new(listener: &'a dyn Listener, experiments: usize, all: WorkAmount) -> Self {
-        let totals = WorkTotals {
-            left: all,
-            planned: all,
-            ..WorkTotals::default()
-        };
-        WorkClock {
-            listener,
-            experiments,
-            state: Mutex::new(ClockState {
-                totals,
-                ..ClockState::default()
-            }),
-        }
+        let totals = WorkTotals { left: all, planned: all, ..WorkTotals::default() };
+        WorkClock { listener, experiments, state: Mutex::new(ClockState { totals, ..ClockState::default() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, ClockState> {
@@ -203,12 +192,7 @@ impl<'a> WorkClock<'a> {
         *planned -= taken;
         let left = &mut state.totals.left.0[kind as usize];
         *left = (*left - taken).max(0.0);
-        state.running = Some(RunningWork {
-            kind,
-            references,
-            since: Instant::now(),
-            share: 0.0,
-        });
+        state.running = Some(RunningWork { kind, references, since: Instant::now(), share: 0.0 });
     }
 
     /// That share of the running part is done.
@@ -227,11 +211,7 @@ impl<'a> WorkClock<'a> {
         let Some(running) = state.running.take() else {
             return;
         };
-        let ended = RunningWork {
-            share: 1.0,
-            references: running.references * (1.0 - stored),
-            ..running
-        };
+        let ended = RunningWork { share: 1.0, references: running.references * (1.0 - stored), ..running };
         // Without a result to compute, the time is that of the store.
         if stored < 1.0 {
             state.totals = state.totals.with(Some(&ended), Instant::now());
@@ -277,10 +257,7 @@ mod tests {
 
     #[test]
     fn the_rest_takes_what_each_kind_takes() {
-        let mut totals = WorkTotals {
-            left: amount(3e6, 2e6),
-            ..WorkTotals::default()
-        };
+        let mut totals = WorkTotals { left: amount(3e6, 2e6), ..WorkTotals::default() };
         assert_eq!(totals.seconds_left(), None);
         assert_eq!(totals.share(), 0.0);
         totals.computed = amount(1e6, 0.0);

@@ -2,10 +2,7 @@
 //!
 //! Elsewhere than on Linux there are no captures, and the targets accept everything.
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod elsewhere {
     pub(crate) fn operands(_: &[u8]) {}
     pub(crate) fn elf(_: &[u8]) {}
@@ -16,31 +13,19 @@ mod elsewhere {
     pub(crate) fn page_headers(_: &[u8]) {}
 }
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) use elsewhere::*;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use on_linux::*;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod on_linux {
     use std::fs;
 
     use ebbpool_capture::sources::postgres::{PostgresDecoder, catalog};
     use ebbpool_capture::sources::{FileEvent, device, mysql, sqlite, system_calls};
-    use ebbpool_capture::{
-        Arch, CaptureBuffer, ElfProgram, KernelTypes, Location, PageEvent, mapping,
-        operands as parse,
-    };
+    use ebbpool_capture::{Arch, CaptureBuffer, ElfProgram, KernelTypes, Location, PageEvent, mapping, operands as parse};
     use tempfile::TempDir;
 
     /// Bytes of an event.
@@ -66,12 +51,7 @@ mod on_linux {
         let Ok(program) = ElfProgram::parse(input.to_vec()) else {
             return;
         };
-        assert!(
-            program
-                .build_id()
-                .bytes()
-                .all(|byte| byte.is_ascii_hexdigit())
-        );
+        assert!(program.build_id().bytes().all(|byte| byte.is_ascii_hexdigit()));
         for probe in program.probes("postgresql", "buffer__read__done") {
             let _ = parse(&probe.operands, Arch::X86_64);
             let _ = program.offset(probe.address);
@@ -108,21 +88,12 @@ mod on_linux {
         let mut postgres = (PostgresDecoder::default(), CaptureBuffer::default());
         let mut sqlite = (sqlite::SqliteDecoder::default(), CaptureBuffer::default());
         let mut mysql = (mysql::MysqlDecoder::new(16384), CaptureBuffer::default());
-        let mut process = (
-            system_calls::ProcessDecoder::new(4096),
-            CaptureBuffer::default(),
-        );
-        let mut device = (
-            device::DeviceDecoder::new(4096, 1 << 20),
-            CaptureBuffer::default(),
-        );
+        let mut process = (system_calls::ProcessDecoder::new(4096), CaptureBuffer::default());
+        let mut device = (device::DeviceDecoder::new(4096, 1 << 20), CaptureBuffer::default());
         for bytes in input.chunks_exact(EVENT) {
             let event = PageEvent::parse(bytes).expect("a whole event");
             // A long run of added pages takes its time, and finds no more than a short one.
-            let short = PageEvent {
-                detail: event.detail & 0xff,
-                ..event
-            };
+            let short = PageEvent { detail: event.detail & 0xff, ..event };
             postgres.0.record(&short, &mut postgres.1);
             if event.kind == 7 {
                 sqlite.0.set_database(event.page.into(), event.detail);
@@ -130,10 +101,7 @@ mod on_linux {
             sqlite.0.record(&event, &mut sqlite.1);
             mysql.0.record(&event, &mut mysql.1);
             let event = FileEvent::parse(bytes).expect("a whole event");
-            let short = FileEvent {
-                bytes: event.bytes & 0xffff,
-                ..event
-            };
+            let short = FileEvent { bytes: event.bytes & 0xffff, ..event };
             process.0.record(&short, &mut process.1);
             device.0.record(&short, &mut device.1);
         }

@@ -52,11 +52,7 @@ pub(crate) fn flash_config(input: &[u8]) {
         Ok(config) => {
             let printed = config.to_string();
             let again = printed.parse::<FlashConfig>();
-            assert_eq!(
-                again.ok().as_ref(),
-                Some(&config),
-                "'{text}' as '{printed}'"
-            );
+            assert_eq!(again.ok().as_ref(), Some(&config), "'{text}' as '{printed}'");
             serve(&config);
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -21,9 +21,9 @@ pub(crate) fn policy_list(input: &[u8]) {
         match item.parse::<PolicySpec>() {
             Ok(spec) => {
                 let canonical = spec.to_string();
-                let again: PolicySpec = canonical.parse().unwrap_or_else(|error| {
-                    panic!("'{item}' prints as '{canonical}', which is refused: {error}")
-                });
+                let again: PolicySpec = canonical
+                    .parse()
+                    .unwrap_or_else(|error| panic!("'{item}' prints as '{canonical}', which is refused: {error}"));
                 assert_eq!(again.to_string(), canonical, "from '{item}'");
                 for param in spec.entry().params {
                     let name = param.name;
@@ -64,9 +64,8 @@ pub(crate) fn quantity(input: &[u8]) {
     match text.parse::<ByteSize>() {
         Ok(size) => {
             let printed = size.to_string();
-            let again: ByteSize = printed.parse().unwrap_or_else(|error| {
-                panic!("'{text}' prints as '{printed}', which is refused: {error}")
-            });
+            let again: ByteSize =
+                printed.parse().unwrap_or_else(|error| panic!("'{text}' prints as '{printed}', which is refused: {error}"));
             assert_eq!(again.to_string(), printed, "from '{text}'");
             let off = again.bytes().abs_diff(size.bytes());
             assert!(off <= size.bytes() / 150, "'{text}' as '{printed}'");
@@ -110,11 +109,7 @@ pub(crate) fn columns(input: &[u8]) {
         Ok(columns) => {
             let printed = columns.to_string();
             let again = printed.parse::<Columns>();
-            assert_eq!(
-                again.ok().as_ref(),
-                Some(&columns),
-                "'{text}' as '{printed}'"
-            );
+            assert_eq!(again.ok().as_ref(), Some(&columns), "'{text}' as '{printed}'");
         }
         Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
     }

@@ -19,9 +19,7 @@ mod on_linux {
     use std::fs;
     use std::path::Path;
 
-    use ebbpool_sqlite::inspect::{
-        LogFit, SqliteHeader, beside, check_bytes_of_log, inspect, sealed_log, write_recovered,
-    };
+    use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, beside, check_bytes_of_log, inspect, sealed_log, write_recovered};
 
     /// Bytes of the input that are the begin of the database; the log follows.
     const FIRST: usize = 128;
@@ -71,10 +69,7 @@ mod on_linux {
         let path = directory.path().join("x.db");
         let log = sealed_log(log);
         let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).is_ok();
-        if !write(&path, database)
-            || !write(&beside(&path, "-wal"), wal)
-            || !write(&beside(&path, "-ebb"), &log)
-        {
+        if !write(&path, database) || !write(&beside(&path, "-wal"), wal) || !write(&beside(&path, "-ebb"), &log) {
             return;
         }
         let Ok(inspection) = inspect(&path) else {
@@ -83,10 +78,7 @@ mod on_linux {
         inspection.findings();
         let summary = inspection.log.as_ref();
         let bytes = summary.map_or(0, |log| u64::from(log.pages) * u64::from(log.page_size));
-        let is_marked = inspection
-            .header
-            .as_ref()
-            .is_some_and(|header| header.is_marked);
+        let is_marked = inspection.header.as_ref().is_some_and(|header| header.is_marked);
         let copy = directory.path().join("copy.db");
         if bytes <= MOST_BYTES
             && write_recovered(&inspection, &copy).is_ok()

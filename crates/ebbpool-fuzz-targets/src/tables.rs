@@ -114,10 +114,7 @@ impl Memory<'_> {
         Some(vec![offsets.into(), texts.into()])
     }
 
-    #[expect(
-        unsafe_code,
-        reason = "an array comes through the interface in C without a check of its content"
-    )]
+    #[expect(unsafe_code, reason = "an array comes through the interface in C without a check of its content")]
     fn column(&mut self, found: &DataType, rows: usize, has_nulls: bool) -> Option<ArrayData> {
         let nulls = has_nulls.then(|| self.take(rows.div_ceil(8)).into());
         let mut texts = Vec::new();

@@ -5,9 +5,7 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::{
-    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, TraceError, Writer,
-};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, TraceError, Writer};
 use tempfile::TempDir;
 
 /// A few bytes can unpack to gigabytes; more references than this are not read.
@@ -89,12 +87,8 @@ pub(crate) fn foreign(format: Format, input: &[u8]) {
     let path = put(&directory, "fuzz", input);
     let path = path.to_str().expect("a temporary path in UTF-8");
     for bad_lines in [0, u64::MAX] {
-        let options = ReadOptions {
-            format: Some(format),
-            page_size: NonZeroU64::new(4096),
-            bad_lines,
-            ..ReadOptions::default()
-        };
+        let options =
+            ReadOptions { format: Some(format), page_size: NonZeroU64::new(4096), bad_lines, ..ReadOptions::default() };
         let source = Source::parse_with(path, &options).expect("the file exists");
         check_batches(&source);
     }
@@ -103,14 +97,7 @@ pub(crate) fn foreign(format: Format, input: &[u8]) {
 /// Compressed files, and files whose name does not state the format: the first byte chooses the
 /// name.
 pub(crate) fn compressed(input: &[u8]) {
-    let names = [
-        "fuzz.txt.gz",
-        "fuzz.txt.zst",
-        "fuzz.u32.zst",
-        "fuzz.u32.gz",
-        "fuzz.parquet.zst",
-        "fuzz",
-    ];
+    let names = ["fuzz.txt.gz", "fuzz.txt.zst", "fuzz.u32.zst", "fuzz.u32.gz", "fuzz.parquet.zst", "fuzz"];
     let Some((choice, content)) = input.split_first() else {
         return;
     };
@@ -208,11 +195,7 @@ fn check_columns(source: &Source, content: &Content) {
             Ok(false) => return assert!(content.failed),
             Err(error) => return one_line(error),
         }
-        assert!(
-            batch
-                .iter()
-                .eq(references.by_ref().take(batch.len()).copied())
-        );
+        assert!(batch.iter().eq(references.by_ref().take(batch.len()).copied()));
         let expected = |has: bool| if has { batch.len() } else { 0 };
         assert_eq!(batch.classes.len(), expected(reader.classes().is_some()));
         assert_eq!(batch.requests.len(), expected(reader.has_requests()));
@@ -224,12 +207,7 @@ fn check_columns(source: &Source, content: &Content) {
 }
 
 fn read_all(mut reader: Reader, most: usize) -> Content {
-    let mut content = Content {
-        metadata: reader.metadata().clone(),
-        references: Vec::new(),
-        failed: false,
-        whole: true,
-    };
+    let mut content = Content { metadata: reader.metadata().clone(), references: Vec::new(), failed: false, whole: true };
     let stated = reader.references();
     let mut batch = Batch::new();
     loop {

@@ -76,29 +76,8 @@ impl MutationGenerator {
     /// Makes one of the changes that fuzzers make.
     fn mutate(&mut self, input: &mut Vec<u8>, other: &[u8]) {
         const TOKENS: &[&str] = &[
-            ":",
-            ",",
-            "=",
-            "%",
-            ".",
-            "0",
-            "1",
-            "-1",
-            "(",
-            ")",
-            "\n",
-            "#",
-            "R ",
-            "W ",
-            "99999999999",
-            "18446744073709551615",
-            "0.000000001%",
-            "auto",
-            "cluster=",
-            "{",
-            "}",
-            "\"",
-            "\0",
+            ":", ",", "=", "%", ".", "0", "1", "-1", "(", ")", "\n", "#", "R ", "W ", "99999999999", "18446744073709551615",
+            "0.000000001%", "auto", "cluster=", "{", "}", "\"", "\0",
         ];
         let at = self.below(input.len() + 1);
         let end = at + self.below(input.len() - at + 1);
@@ -130,10 +109,8 @@ fn check_mutations(target: &FuzzTarget) {
     // Targets that write files or construct devices take longer.
     let mutants = match target.name {
         "text" | "u32" | "csv" | "native" | "compressed" => 300,
-        "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
-        | "arc" | "rocksdb" => 1000,
-        "changes" | "chip" | "sqlite_files" | "device_profile" | "flash_config" | "log"
-        | "catalog" => 1000,
+        "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs" | "arc" | "rocksdb" => 1000,
+        "changes" | "chip" | "sqlite_files" | "device_profile" | "flash_config" | "log" | "catalog" => 1000,
         "elf" | "kernel_types" | "capture_events" | "arrow" => 3000,
         _ => 20_000,
     };
@@ -189,13 +166,6 @@ fn the_files_and_corpora_are_those_of_the_targets() {
     for name in &names {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
     }
-    let bytes: usize = TARGETS
-        .iter()
-        .flat_map(corpus)
-        .map(|(_, input)| input.len())
-        .sum();
-    assert!(
-        bytes < 400_000,
-        "the corpora have {bytes} bytes; keep seeds small"
-    );
+    let bytes: usize = TARGETS.iter().flat_map(corpus).map(|(_, input)| input.len()).sum();
+    assert!(bytes < 400_000, "the corpora have {bytes} bytes; keep seeds small");
 }

@@ -15,15 +15,11 @@ const INFORMED: &str = "informed";
 /// online policy, if there is one.
 pub fn sentence(comparison: &Comparison) -> String {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
-    let usual = blocks.iter().position(|block| {
-        block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY
-    });
+    let usual =
+        blocks.iter().position(|block| block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY);
     let pricing = usual.unwrap_or(blocks.len().saturating_sub(1));
     let size = comparison.usual_size();
-    let Some((block, cell)) = blocks
-        .get(pricing)
-        .zip(cell_at(comparison, [pricing, size]))
-    else {
+    let Some((block, cell)) = blocks.get(pricing).zip(cell_at(comparison, [pricing, size])) else {
         return String::new();
     };
     let Some(best) = judged(comparison, &[cell]).best() else {
@@ -59,11 +55,7 @@ pub fn sentence(comparison: &Comparison) -> String {
                     format!("no policy costs less than {BASELINE}")
                 }
                 true => format!("no online policy costs less than {BASELINE}"),
-                false => format!(
-                    "the {} of {BASELINE} is {}",
-                    unit.name,
-                    in_unit(baseline.cost)
-                ),
+                false => format!("the {} of {BASELINE} is {}", unit.name, in_unit(baseline.cost)),
             };
             let cheapest = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
             let offline = cheapest.filter(|it| it.cost < baseline.cost);
@@ -73,11 +65,7 @@ pub fn sentence(comparison: &Comparison) -> String {
             });
             format!("{conditions} {verdict}{}", offline.unwrap_or_default())
         }
-        None => format!(
-            "{conditions} {name} has the smallest {}, {}",
-            unit.name,
-            in_unit(best.cost)
-        ),
+        None => format!("{conditions} {name} has the smallest {}, {}", unit.name, in_unit(best.cost)),
     }
 }
 
@@ -93,8 +81,7 @@ fn foresight(policy: &str) -> &'static str {
 /// for a single policy, or without an online policy beside the baseline.
 pub fn advice(comparison: &Comparison) -> Option<String> {
     let cells = cells_of(comparison);
-    let has_rivals = (comparison.policies.iter().zip(&comparison.online))
-        .any(|(name, online)| *online && name != BASELINE);
+    let has_rivals = (comparison.policies.iter().zip(&comparison.online)).any(|(name, online)| *online && name != BASELINE);
     if cells.len() < 2 || !has_rivals || comparison.interrupted || comparison.policies.len() < 2 {
         return None;
     }
@@ -116,29 +103,19 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
     };
     let baseline = comparison.policies.iter().position(|it| it == BASELINE);
     let is_as_good = |baseline: &usize| {
-        bills.rivals.contains(baseline)
-            && bills
-                .standing(*baseline)
-                .is_at_most(&bills.standing(best.policy))
+        bills.rivals.contains(baseline) && bills.standing(*baseline).is_at_most(&bills.standing(best.policy))
     };
     if baseline.as_ref().is_some_and(is_as_good) {
         let no_policy = match comparison.online.iter().all(|online| *online) {
             true => "no policy",
             false => "no online policy",
         };
-        return Some(format!(
-            "{over} {no_policy} costs less than {BASELINE} on average{left_out}"
-        ));
+        return Some(format!("{over} {no_policy} costs less than {BASELINE} on average{left_out}"));
     }
     // What it saves against the baseline, if both have a bill in all cells.
     let saved = baseline.and_then(|baseline| bills.mean_ratio(best.policy, baseline));
-    let saved =
-        saved.map(|ratio| format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0)));
-    Some(format!(
-        "{over} {name} is the one to take: {}{}{left_out}",
-        saved.unwrap_or_default(),
-        above_the_best(&best),
-    ))
+    let saved = saved.map(|ratio| format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0)));
+    Some(format!("{over} {name} is the one to take: {}{}{left_out}", saved.unwrap_or_default(), above_the_best(&best),))
 }
 
 /// How far the policy to take is above the best of each cell.
@@ -189,13 +166,9 @@ fn judged<'a>(comparison: &'a Comparison, cells: &'a [BillCell]) -> JudgedBills<
 
 /// A policy's bills over those of another, where neither is 0; `None` if one of them is missing, or there is none.
 fn ratios(cells: &[BillCell], policy: usize, other: usize) -> Option<Vec<f64>> {
-    let both = cells
-        .iter()
-        .map(|cell| Some((cell.bills[policy]?, cell.bills[other]?)));
+    let both = cells.iter().map(|cell| Some((cell.bills[policy]?, cell.bills[other]?)));
     let both: Vec<(f64, f64)> = both.collect::<Option<_>>()?;
-    let ratios = both
-        .into_iter()
-        .filter(|&(bill, other)| bill > 0.0 && other > 0.0);
+    let ratios = both.into_iter().filter(|&(bill, other)| bill > 0.0 && other > 0.0);
     let ratios: Vec<f64> = ratios.map(|(bill, other)| bill / other).collect();
     (!ratios.is_empty()).then_some(ratios)
 }
@@ -223,8 +196,7 @@ mod tests {
         );
         let source = ebbpool_trace::Source::parse("zipf:pages=2000,refs=20000", None);
         let lab = Lab::new(Settings::default(), &Silent);
-        lab.compare(&source.expect("a trace"), &request)
-            .expect("results")
+        lab.compare(&source.expect("a trace"), &request).expect("results")
     }
 
     #[test]
@@ -233,10 +205,7 @@ mod tests {
         let again = compared("sieve,s3-fifo", &["1%", "20", "20", "3%"], &["1", "1.0"]);
         let stated = advice(&again).expect("advice");
         assert_eq!(Some(&stated), advice(&once).as_ref());
-        assert!(
-            stated.starts_with("over all 2 sizes sieve is the one to take"),
-            "{stated}"
-        );
+        assert!(stated.starts_with("over all 2 sizes sieve is the one to take"), "{stated}");
         // With one size there is nothing to weigh.
         let one = compared("sieve,s3-fifo", &["1%", "20"], &["1"]);
         assert_eq!(advice(&one), None);
@@ -261,10 +230,7 @@ mod tests {
             with([[0.0, 0.8], [0.5, 0.4], [0.0, 0.9]]),
             "over all 2 sizes no policy costs less than lru on average; the average leaves out 1 in which it costs nothing"
         );
-        assert_eq!(
-            with([[0.0, 0.5], [0.0, 0.0], [0.0, 0.1]]),
-            "over all 2 sizes ebb is the one to take: the best of each"
-        );
+        assert_eq!(with([[0.0, 0.5], [0.0, 0.0], [0.0, 0.1]]), "over all 2 sizes ebb is the one to take: the best of each");
         assert_eq!(
             with([[0.0, 0.5], [0.5, 0.0], [0.4, 0.0]]),
             "over all 2 sizes s3-fifo is the one to take: another costs nothing in 1 of them"

@@ -51,17 +51,7 @@ use simulation::AdviceEvents;
 /// The policies that an advice chooses from, beside the present one: the classics of servers, the best without regard
 /// to writes, and those that weigh writes; all are online, and an engine can embed them. `cflru`, `ccf-lru` and `ebb`
 /// know which pages are dirty.
-pub(crate) const CANDIDATES: [&str; 9] = [
-    "lru",
-    "clock",
-    "gclock",
-    "arc",
-    "s3-fifo",
-    "w-tinylfu",
-    "cflru",
-    "ccf-lru",
-    "ebb",
-];
+pub(crate) const CANDIDATES: [&str; 9] = ["lru", "clock", "gclock", "arc", "s3-fifo", "w-tinylfu", "cflru", "ccf-lru", "ebb"];
 
 /// A policy and a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]

@@ -35,13 +35,7 @@ pub struct BillCell {
 impl BillCell {
     /// A cell of a trace that has no seeds.
     pub fn new([trace, pricing, size]: [usize; 3], bills: Vec<Option<f64>>) -> Self {
-        BillCell {
-            group: trace,
-            trace,
-            pricing,
-            size,
-            bills,
-        }
+        BillCell { group: trace, trace, pricing, size, bills }
     }
 
     fn bill(&self, policy: usize) -> f64 {
@@ -58,11 +52,7 @@ pub fn cells(comparisons: &[Comparison], groups: &[TraceGroup]) -> Vec<BillCell>
     });
     let finished = traces.filter_map(|(group, trace)| {
         let comparison = comparisons.get(trace)?;
-        Some(cells_of(comparison).into_iter().map(move |cell| BillCell {
-            group,
-            trace,
-            ..cell
-        }))
+        Some(cells_of(comparison).into_iter().map(move |cell| BillCell { group, trace, ..cell }))
     });
     finished.flatten().collect()
 }
@@ -84,9 +74,7 @@ pub(crate) fn cell_at(comparison: &Comparison, [pricing, size]: [usize; 2]) -> O
     if results.iter().all(Option::is_none) {
         return None;
     }
-    let whole = results
-        .iter()
-        .map(|result| result.filter(|result| result.failed.is_none()));
+    let whole = results.iter().map(|result| result.filter(|result| result.failed.is_none()));
     let bills = whole.map(|result| result.map(|result| result.cost));
     Some(BillCell::new([0, pricing, size], bills.collect()))
 }
@@ -94,9 +82,7 @@ pub(crate) fn cell_at(comparison: &Comparison, [pricing, size]: [usize; 2]) -> O
 /// Leaves out the traces that repeat an earlier one of these cells.
 pub fn without_repeats(cells: Vec<BillCell>, groups: &[TraceGroup]) -> Vec<BillCell> {
     let is_there = |group: usize| cells.iter().any(|cell| cell.group == group);
-    let repeats = groups
-        .iter()
-        .map(|group| group.repeats.is_some_and(is_there));
+    let repeats = groups.iter().map(|group| group.repeats.is_some_and(is_there));
     let repeats: Vec<bool> = repeats.collect();
     let own = cells.into_iter().filter(|cell| !repeats[cell.group]);
     own.collect()
@@ -175,9 +161,7 @@ pub struct Bills<'a> {
 impl<'a> Bills<'a> {
     /// The policies that are compared with each other: rule 2.
     pub fn rivals(&self) -> Vec<usize> {
-        let complete: Vec<usize> = (0..self.online.len())
-            .filter(|&policy| self.is_complete(policy))
-            .collect();
+        let complete: Vec<usize> = (0..self.online.len()).filter(|&policy| self.is_complete(policy)).collect();
         let online = complete.iter().copied();
         let online: Vec<usize> = online.filter(|&policy| self.online[policy]).collect();
         match online.is_empty() {
@@ -204,14 +188,8 @@ impl<'a> Bills<'a> {
             bills.fold(f64::INFINITY, f64::min)
         };
         let least = |cell: &'a BillCell| (cell, least(cell));
-        let (paid, free): (Vec<_>, Vec<_>) =
-            self.cells.iter().map(least).partition(|&(_, it)| it > 0.0);
-        JudgedBills {
-            weights: weights(&paid),
-            free: free.into_iter().map(|(cell, _)| cell).collect(),
-            paid,
-            rivals,
-        }
+        let (paid, free): (Vec<_>, Vec<_>) = self.cells.iter().map(least).partition(|&(_, it)| it > 0.0);
+        JudgedBills { weights: weights(&paid), free: free.into_iter().map(|(cell, _)| cell).collect(), paid, rivals }
     }
 }
 
@@ -242,9 +220,7 @@ impl JudgedBills<'_> {
                 true => 0.0,
                 false => standing.mean_log.exp(),
             },
-            above_least: paid
-                .map(|(cell, least)| cell.bill(policy) / least)
-                .collect(),
+            above_least: paid.map(|(cell, least)| cell.bill(policy) / least).collect(),
             free: self.free.len(),
             above_free: standing.above_free,
         })
@@ -262,8 +238,7 @@ impl JudgedBills<'_> {
     /// The geometric mean of a policy's bills over those of another where the least bill is not 0; `None` if there is no such
     /// cell, or one of the bills is missing.
     pub(crate) fn mean_ratio(&self, policy: usize, other: usize) -> Option<f64> {
-        let has_both =
-            |cell: &BillCell| cell.bills[policy].is_some() && cell.bills[other].is_some();
+        let has_both = |cell: &BillCell| cell.bills[policy].is_some() && cell.bills[other].is_some();
         let all = self.paid.iter().map(|&(cell, _)| cell);
         let all_have_both = all.chain(self.free.iter().copied()).all(has_both);
         if self.paid.is_empty() || !all_have_both {
@@ -275,9 +250,7 @@ impl JudgedBills<'_> {
 
     fn mean(&self, figure: impl Fn(&BillCell) -> f64) -> f64 {
         let cells = self.paid.iter().zip(&self.weights);
-        cells
-            .map(|((cell, _), weight)| weight * figure(cell))
-            .sum::<f64>()
+        cells.map(|((cell, _), weight)| weight * figure(cell)).sum::<f64>()
     }
 }
 
@@ -292,9 +265,7 @@ fn weights(cells: &[(&BillCell, f64)]) -> Vec<f64> {
         *of_groups.entry(*group).or_default() += 1.0;
     }
     let groups = of_groups.len() as f64;
-    let weight = |(cell, _): &(&BillCell, f64)| {
-        1.0 / (groups * of_groups[&cell.group] * of_traces[&(cell.group, cell.trace)])
-    };
+    let weight = |(cell, _): &(&BillCell, f64)| 1.0 / (groups * of_groups[&cell.group] * of_traces[&(cell.group, cell.trace)]);
     cells.iter().map(weight).collect()
 }
 
@@ -305,11 +276,8 @@ mod tests {
     fn in_traces(online: &[bool], cells: &[(usize, &[f64])]) -> Option<BestPolicy> {
         let bill = |&bill: &f64| (!bill.is_nan()).then_some(bill);
         let cells = cells.iter().enumerate();
-        let cells: Vec<BillCell> = cells
-            .map(|(at, (trace, cell))| {
-                BillCell::new([*trace, 0, at], cell.iter().map(bill).collect())
-            })
-            .collect();
+        let cells: Vec<BillCell> =
+            cells.map(|(at, (trace, cell))| BillCell::new([*trace, 0, at], cell.iter().map(bill).collect())).collect();
         let cells = &cells;
         Bills { online, cells }.best()
     }
@@ -372,10 +340,7 @@ mod tests {
         let second: &[f64] = &[8.0, 4.0];
         let cells = [(0, first), (0, first), (0, first)];
         let both = [cells[0], cells[1], cells[2], (1, second)];
-        assert_eq!(
-            in_traces(&[true, true], &both).map(|best| best.policy),
-            Some(1)
-        );
+        assert_eq!(in_traces(&[true, true], &both).map(|best| best.policy), Some(1));
         let mean = in_traces(&[true], &[(0, &[2.0]), (0, &[2.0]), (1, &[8.0])]);
         assert!((mean.expect("a policy").mean_bill - 4.0).abs() < 1e-12);
     }

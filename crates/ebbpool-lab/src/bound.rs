@@ -33,12 +33,7 @@ pub struct BoundRequest {
 impl BoundRequest {
     /// A request for these sizes and asymmetries without a warm-up; dirty pages at the end are written and counted.
     pub fn new(sizes: Vec<MemorySize>, asymmetries: Vec<Asymmetry>) -> Self {
-        BoundRequest {
-            sizes,
-            asymmetries,
-            at_end: AtEnd::default(),
-            warmup: Warmup::References(0),
-        }
+        BoundRequest { sizes, asymmetries, at_end: AtEnd::default(), warmup: Warmup::References(0) }
     }
 }
 
@@ -152,28 +147,15 @@ pub(crate) struct LazyTrace<'a> {
 }
 
 impl<'a> LazyTrace<'a> {
-    pub(crate) fn new(
-        source: &'a Source,
-        store: &'a dyn ResultStore,
-        progress: &'a PassControl<'a>,
-    ) -> Self {
-        LazyTrace {
-            source,
-            store,
-            progress,
-            recorded: None,
-            reading: 0.0,
-        }
+    pub(crate) fn new(source: &'a Source, store: &'a dyn ResultStore, progress: &'a PassControl<'a>) -> Self {
+        LazyTrace { source, store, progress, recorded: None, reading: 0.0 }
     }
 
     fn recorded(&mut self) -> Result<&RecordedTrace, SimError> {
         if self.recorded.is_none() {
             let start = Instant::now();
             // The search reports the progress: it takes nearly all of the time.
-            let quiet = PassControl {
-                report: &|_| {},
-                stop: self.progress.stop,
-            };
+            let quiet = PassControl { report: &|_| {}, stop: self.progress.stop };
             let recorded = RecordedTrace::read(self.source, &quiet)?;
             recorded.store_size(self.source, self.store);
             self.reading = start.elapsed().as_secs_f64();
@@ -194,8 +176,7 @@ impl<'a> LazyTrace<'a> {
     fn late_notes(&self) -> Vec<String> {
         match &self.recorded {
             Some(_) => self.source.late_notes(),
-            None => RecordedTrace::stored_size(self.source, self.store)
-                .map_or_else(Vec::new, |(_, notes)| notes),
+            None => RecordedTrace::stored_size(self.source, self.store).map_or_else(Vec::new, |(_, notes)| notes),
         }
     }
 
@@ -220,13 +201,8 @@ impl Lab<'_> {
     /// # Errors
     ///
     /// If the trace cannot be read, or the caller stops before the lab has read it.
-    pub(crate) fn bounds_of(
-        &self,
-        trace: &mut LazyTrace,
-        questions: &[BoundQuestion],
-    ) -> Result<Vec<SolvedBound>, SimError> {
-        let stored: Vec<Option<SolvedBound>> =
-            questions.iter().map(|one| trace.stored(one)).collect();
+    pub(crate) fn bounds_of(&self, trace: &mut LazyTrace, questions: &[BoundQuestion]) -> Result<Vec<SolvedBound>, SimError> {
+        let stored: Vec<Option<SolvedBound>> = questions.iter().map(|one| trace.stored(one)).collect();
         let pairs = questions.iter().zip(&stored);
         let open = pairs.filter(|(_, stored)| stored.is_none());
         let open: Vec<BoundQuestion> = open.map(|(question, _)| question.clone()).collect();
@@ -243,9 +219,7 @@ impl Lab<'_> {
             }
         }
         let mut solved = solved.into_iter();
-        let answers = stored
-            .into_iter()
-            .map(|stored| stored.or_else(|| solved.next()));
+        let answers = stored.into_iter().map(|stored| stored.or_else(|| solved.next()));
         Ok(answers.flatten().collect())
     }
 
@@ -256,11 +230,7 @@ impl Lab<'_> {
     ///
     /// If no size or no asymmetry is named, the trace cannot be read, the warm-up leaves nothing of it to count, or the caller
     /// stops before the lab has read it.
-    pub fn bound(
-        &self,
-        source: &Source,
-        request: &BoundRequest,
-    ) -> Result<Vec<BoundResult>, LabError> {
+    pub fn bound(&self, source: &Source, request: &BoundRequest) -> Result<Vec<BoundResult>, LabError> {
         if request.sizes.is_empty() {
             return Err(RequestError::NoSize.into());
         }
@@ -301,10 +271,7 @@ impl Lab<'_> {
                 })
             });
             let questions: Vec<BoundQuestion> = questions.collect();
-            let from_store = questions
-                .iter()
-                .filter(|one| trace.stored(one).is_some())
-                .count();
+            let from_store = questions.iter().filter(|one| trace.stored(one).is_some()).count();
             let bounds = self.bounds_of(&mut trace, &questions)?;
             if bounds.iter().any(|bound| bound.references == 0) {
                 return Err(SimError::AllWarmup {

@@ -16,14 +16,8 @@ use crate::numbers::grouped;
 const BATCH: usize = 1 << 16;
 
 /// Units of a duration, from the longest on.
-const UNITS: [(u128, &str); 6] = [
-    (3_600_000_000_000, "h"),
-    (60_000_000_000, "min"),
-    (1_000_000_000, "s"),
-    (1_000_000, "ms"),
-    (1_000, "us"),
-    (1, "ns"),
-];
+const UNITS: [(u128, &str); 6] =
+    [(3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
 
 /// When all dirty pages are written: as soon as one of the intervals has passed since the last checkpoint. Spelled as
 /// `5min`, as a number of references, as a number of references that write, `writes=100000`, or as several of these with
@@ -93,20 +87,15 @@ fn spelled(time: Duration) -> String {
 impl CheckpointSchedule {
     /// Checkpoints at this interval of time.
     pub fn every(time: Duration) -> Self {
-        CheckpointSchedule {
-            time: Some(time),
-            ..CheckpointSchedule::default()
-        }
+        CheckpointSchedule { time: Some(time), ..CheckpointSchedule::default() }
     }
 
     /// The intervals in words, behind "every".
     pub(crate) fn in_words(&self) -> String {
         let parts = [
             self.time.map(spelled),
-            self.references
-                .map(|it| format!("{} references", grouped(it.get()))),
-            self.writes
-                .map(|it| format!("{} references that write", grouped(it.get()))),
+            self.references.map(|it| format!("{} references", grouped(it.get()))),
+            self.writes.map(|it| format!("{} references that write", grouped(it.get()))),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join(" or ")
@@ -120,11 +109,7 @@ impl CheckpointSchedule {
         };
         let references = (references_per_second * time.as_secs_f64()).round() as u64;
         let references = NonZeroU64::new(references).unwrap_or(NonZeroU64::MIN);
-        CheckpointSchedule {
-            time: None,
-            references: Some(self.references.map_or(references, |it| it.min(references))),
-            ..self
-        }
+        CheckpointSchedule { time: None, references: Some(self.references.map_or(references, |it| it.min(references))), ..self }
     }
 
     /// The intervals of a simulation of this trace. An interval of time is one of the trace's times, or, in a trace without
@@ -157,10 +142,7 @@ impl CheckpointSchedule {
 
 /// True if the references of the trace have times.
 fn has_times(source: &Source) -> Result<bool, TraceError> {
-    let columns = OptionalColumns {
-        requests: true,
-        ..OptionalColumns::default()
-    };
+    let columns = OptionalColumns { requests: true, ..OptionalColumns::default() };
     let mut reader = source.open_with(columns)?;
     let mut batch = Batch::new();
     while reader.next_batch(&mut batch, BATCH)? {
@@ -193,28 +175,11 @@ mod tests {
             assert_eq!(spelled.parse(), Ok(schedule));
         }
         let all: CheckpointSchedule = "5min,20000,writes=7".parse().expect("a schedule");
-        assert_eq!(
-            all.in_words(),
-            "5min or 20,000 references or 7 references that write"
-        );
-        for text in [
-            "",
-            "0",
-            "0s",
-            "-1",
-            "5 minutes",
-            "writes=0",
-            "writes=",
-            "1,2",
-            "5min,1h",
-            "x",
-        ] {
+        assert_eq!(all.in_words(), "5min or 20,000 references or 7 references that write");
+        for text in ["", "0", "0s", "-1", "5 minutes", "writes=0", "writes=", "1,2", "5min,1h", "x"] {
             let found: Result<CheckpointSchedule, _> = text.parse();
             let error = found.expect_err(text).to_string();
-            assert!(
-                error.starts_with(&format!("'{text}' is no interval")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("'{text}' is no interval")), "{error}");
         }
     }
 
@@ -223,10 +188,7 @@ mod tests {
         let source = Source::parse("zipf:pages=10,refs=20", None).expect("a trace");
         let minute: CheckpointSchedule = "1min".parse().expect("a schedule");
         let found = minute.intervals(&source, Some(2.5)).expect("intervals");
-        assert_eq!(
-            (found.references, found.micros),
-            (NonZeroU64::new(150), None)
-        );
+        assert_eq!((found.references, found.micros), (NonZeroU64::new(150), None));
         let seldom = minute.intervals(&source, Some(1e-9)).expect("intervals");
         assert_eq!(seldom.references, NonZeroU64::new(1));
         let both: CheckpointSchedule = "1min,100".parse().expect("a schedule");

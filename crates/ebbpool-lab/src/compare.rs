@@ -7,8 +7,7 @@ use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
-    GuestPolicy, PassControl, ResolvedSweep, ResultStore, SimError, SimPolicy, Sweep, SweepResult,
-    SweepRow, TraceFacts,
+    GuestPolicy, PassControl, ResolvedSweep, ResultStore, SimError, SimPolicy, Sweep, SweepResult, SweepRow, TraceFacts,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -53,11 +52,7 @@ pub struct CompareRequest {
 
 impl CompareRequest {
     /// A comparison of these policies with these sizes at these prices, without a warm-up and with time lines.
-    pub fn new(
-        policies: PolicySelection,
-        sizes: Vec<MemorySize>,
-        pricing: Vec<PricingRequest>,
-    ) -> Self {
+    pub fn new(policies: PolicySelection, sizes: Vec<MemorySize>, pricing: Vec<PricingRequest>) -> Self {
         CompareRequest {
             policies,
             sizes,
@@ -181,11 +176,7 @@ impl Comparison {
     pub fn blocks(&self) -> impl Iterator<Item = PriceBlock<'_>> {
         let cells = self.cells.chunks(self.policies.len() * self.sizes.len());
         let blocks = self.pricings.iter().zip(cells);
-        blocks.map(|(pricing, cells)| PriceBlock {
-            pricing,
-            cells,
-            sizes: self.sizes.len(),
-        })
+        blocks.map(|(pricing, cells)| PriceBlock { pricing, cells, sizes: self.sizes.len() })
     }
 
     /// The index of the size for a sentence: FD-Buffer's default if the comparison has it, otherwise the middle size.
@@ -199,11 +190,7 @@ impl Comparison {
     pub fn memory(&self, size: usize) -> String {
         let (frames, page_size) = (self.frames[size], self.page_size);
         match self.sizes[size].strip_suffix('%') {
-            Some(share) => format!(
-                "{share} % of {} ({})",
-                self.share_of,
-                frames_and_bytes(frames, page_size)
-            ),
+            Some(share) => format!("{share} % of {} ({})", self.share_of, frames_and_bytes(frames, page_size)),
             None => match bytes(frames, page_size) {
                 Some(bytes) => format!("{} ({bytes})", numbers::frames(frames)),
                 None => numbers::frames(frames),
@@ -240,20 +227,15 @@ impl Comparison {
 
     /// The finished results with the figures of the device.
     pub fn detailed(&self) -> impl Iterator<Item = DetailedResult<'_>> {
-        self.cells
-            .iter()
-            .flatten()
-            .map(|ComparedCell { row, result }| {
-                let pricing = &self.pricings[row.asymmetry];
-                DetailedResult::new(result, pricing, row.device.as_ref())
-            })
+        self.cells.iter().flatten().map(|ComparedCell { row, result }| {
+            let pricing = &self.pricings[row.asymmetry];
+            DetailedResult::new(result, pricing, row.device.as_ref())
+        })
     }
 
     /// The unit of all bills. Several prices are always asymmetries, which have the same unit.
     pub fn bill_unit(&self) -> BillUnit {
-        self.pricings
-            .first()
-            .map_or(BillUnit::PAGE_READS, Pricing::bill_unit)
+        self.pricings.first().map_or(BillUnit::PAGE_READS, Pricing::bill_unit)
     }
 }
 
@@ -300,20 +282,14 @@ impl Lab<'_> {
     /// # Errors
     ///
     /// If the request is invalid, the trace cannot be read, or the caller stops before the first result.
-    pub fn compare(
-        &self,
-        source: &Source,
-        request: &CompareRequest,
-    ) -> Result<Comparison, LabError> {
+    pub fn compare(&self, source: &Source, request: &CompareRequest) -> Result<Comparison, LabError> {
         request.check()?;
         let metadata = source.open()?.metadata().clone();
         self.note_capture(source, &metadata);
         let pricings = request.pricing.iter();
         let pricings = pricings.map(|pricing| self.pricing(pricing, source, &metadata));
         let pricings: Vec<Pricing> = pricings.collect::<Result<_, _>>()?;
-        pricings
-            .iter()
-            .for_each(|pricing| self.notes(&pricing.notes));
+        pricings.iter().for_each(|pricing| self.notes(&pricing.notes));
         let capabilities = pricings.first().map(|pricing| &pricing.capabilities);
         let policies = request.registered(capabilities.unwrap_or(&Default::default()))?;
         let registered = policies.into_iter().map(SimPolicy::from);
@@ -360,13 +336,7 @@ impl Lab<'_> {
         bounds: Option<Vec<f64>>,
         info: Option<TraceStatistics>,
     ) -> Comparison {
-        let SweepResult {
-            rows,
-            resolved,
-            facts,
-            interrupted,
-            ..
-        } = swept;
+        let SweepResult { rows, resolved, facts, interrupted, .. } = swept;
         let trace = TraceSummary {
             label: source.label(),
             metadata: &resolved.metadata,
@@ -388,18 +358,12 @@ impl Lab<'_> {
                 self.notes(&[failure]);
             }
             let bound = bounds.as_ref();
-            result.lower_bound =
-                bound.and_then(|bounds| bounds.get(row.asymmetry * sizes + row.size).copied());
+            result.lower_bound = bound.and_then(|bounds| bounds.get(row.asymmetry * sizes + row.size).copied());
             ComparedCell { row, result }
         };
-        let cells = in_order(
-            [pricings.len(), policies.len(), sizes],
-            rows.into_iter().map(priced),
-        );
+        let cells = in_order([pricings.len(), policies.len(), sizes], rows.into_iter().map(priced));
         let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
-        let device = pricings
-            .first()
-            .and_then(|pricing| pricing.device_name.as_ref());
+        let device = pricings.first().and_then(|pricing| pricing.device_name.as_ref());
         let on_device = device.map_or(String::new(), |device| format!("; on {device}"));
         Comparison {
             name: name.into(),
@@ -470,10 +434,7 @@ impl Lab<'_> {
                 let share = (done as f64 + share) / parts.len() as f64;
                 self.events.progress(source.label(), share);
             };
-            let progress = PassControl {
-                report: &report,
-                stop: self.events.stop(),
-            };
+            let progress = PassControl { report: &report, stop: self.events.stop() };
             let sweep = Sweep {
                 asymmetries: part.iter().map(|&at| pricings[at].asymmetry).collect(),
                 device: part.first().and_then(|&at| pricings[at].device.clone()),
@@ -494,18 +455,14 @@ impl Lab<'_> {
         }
         self.events.progress(source.label(), 1.0);
         let mut all = all.ok_or(SimError::Interrupted)?;
-        all.rows
-            .sort_by_key(|row| (row.asymmetry, row.policy, row.size));
+        all.rows.sort_by_key(|row| (row.asymmetry, row.policy, row.size));
         Ok(all)
     }
 }
 
 /// Adds the rows of a sweep over one group of prices.
 fn add_part(all: &mut Option<SweepResult>, swept: SweepResult, part: &[usize]) {
-    let rows = swept.rows.into_iter().map(|row| SweepRow {
-        asymmetry: part[row.asymmetry],
-        ..row
-    });
+    let rows = swept.rows.into_iter().map(|row| SweepRow { asymmetry: part[row.asymmetry], ..row });
     match all {
         None => {
             let rows = rows.collect();
@@ -522,8 +479,7 @@ fn add_part(all: &mut Option<SweepResult>, swept: SweepResult, part: &[usize]) {
 /// Groups of prices, as indices, that one sweep serves. The constant asymmetries form one group, because a
 /// policy that ignores costs runs once for all of them. Each other price is a group of its own.
 fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
-    let (plain, served): (Vec<usize>, Vec<usize>) =
-        (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
+    let (plain, served): (Vec<usize>, Vec<usize>) = (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
     let mut parts = vec![plain];
     parts.extend(served.into_iter().map(|at| vec![at]));
     parts.retain(|part| !part.is_empty());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, BufferSize, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve,
-    PassControl, SimError, SimPolicy, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
+    AtEnd, BufferSize, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve, PassControl, SimError, SimPolicy,
+    SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -88,12 +88,7 @@ impl CurveRequest {
     }
 
     /// Checks all that can be checked before a pass over the trace; returns the policies.
-    fn check(
-        &self,
-        source: &Source,
-        capabilities: &DeviceFeatures,
-        baseline: &PolicySpec,
-    ) -> Result<Vec<SimPolicy>, LabError> {
+    fn check(&self, source: &Source, capabilities: &DeviceFeatures, baseline: &PolicySpec) -> Result<Vec<SimPolicy>, LabError> {
         let registered = self.policies.resolve_with(&self.guests, capabilities)?;
         check_policies(source, registered.iter().chain([baseline]))?;
         let is_share = |share: f64| share > 0.0 && share <= 1.0;
@@ -105,21 +100,15 @@ impl CurveRequest {
             return Err(SimError::CleanPoolsWithCheckpoints.into());
         }
         let guests = self.guests.iter().cloned().map(SimPolicy::Guest);
-        Ok(registered
-            .into_iter()
-            .map(Into::into)
-            .chain(guests)
-            .collect())
+        Ok(registered.into_iter().map(Into::into).chain(guests).collect())
     }
 
     /// Checks that the trace states what the sizes of the request need.
     fn check_sizes(&self, source: &Source) -> Result<(), LabError> {
         let baseline = self.target.map(|_| &self.baseline.1);
         let sizes = self.sizes.iter().chain(baseline).chain(&self.clean_pools);
-        let in_bytes: Vec<BufferSize> = sizes
-            .map(|size| size.size)
-            .filter(|size| matches!(size, BufferSize::Bytes(_)))
-            .collect();
+        let in_bytes: Vec<BufferSize> =
+            sizes.map(|size| size.size).filter(|size| matches!(size, BufferSize::Bytes(_))).collect();
         if in_bytes.is_empty() {
             return Ok(());
         }
@@ -232,9 +221,7 @@ impl CurveStudy {
     /// size still saves more.
     pub fn knee(&self) -> Option<u64> {
         let sizes = self.sizes.iter().enumerate();
-        let bills: Vec<(u64, f64)> = sizes
-            .map(|(size, &frames)| (frames, self.least_bill(size).1))
-            .collect();
+        let bills: Vec<(u64, f64)> = sizes.map(|(size, &frames)| (frames, self.least_bill(size).1)).collect();
         knee::knee(&bills, None).map(|knee| knee.frames)
     }
 
@@ -247,8 +234,7 @@ impl CurveStudy {
     /// The policy with the least bill at a size, the first of equals, and that bill.
     fn least_bill(&self, size: usize) -> (usize, f64) {
         let estimates = self.estimates.iter().enumerate();
-        let bills =
-            estimates.filter_map(|(policy, it)| Some((policy, self.bill(it.get(size)?.traffic))));
+        let bills = estimates.filter_map(|(policy, it)| Some((policy, self.bill(it.get(size)?.traffic))));
         let least = bills.min_by(|(_, one), (_, other)| one.total_cmp(other));
         least.unwrap_or((0, f64::INFINITY))
     }
@@ -296,11 +282,7 @@ impl Lab<'_> {
         let baseline = capabilities.supported(baseline)?;
         let policies = request.check(source, &capabilities, &baseline)?;
         let store = self.store(source);
-        let counting = CountingRules {
-            at_end: request.at_end,
-            checkpoints: request.checkpoints,
-            ..CountingRules::default()
-        };
+        let counting = CountingRules { at_end: request.at_end, checkpoints: request.checkpoints, ..CountingRules::default() };
         let options = CurveOptions {
             warmup: request.warmup,
             options: counting.options(self.threads(), source)?,
@@ -308,16 +290,13 @@ impl Lab<'_> {
             sample: request.sample,
         };
         let work = |what: &str| format!("{}: {what}", source.label());
-        let mut curves = self.with_progress(&work("lru at every size"), |progress| {
-            Curves::new(source, &*store, &options, progress)
-        })?;
+        let mut curves =
+            self.with_progress(&work("lru at every size"), |progress| Curves::new(source, &*store, &options, progress))?;
         self.notes(curves.notes());
         self.note_capture(source, curves.metadata());
         let sizes = sizes(request, &curves)?;
         let estimates = self.with_progress(&work("sizes"), |progress| {
-            let cells = policies
-                .iter()
-                .flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
+            let cells = policies.iter().flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
             let cells: Vec<(&SimPolicy, u64)> = cells.collect();
             curves.at(&cells, progress)
         })?;
@@ -342,15 +321,15 @@ impl Lab<'_> {
         };
         if let Some(target) = request.target {
             let frames = curves.frames(request.baseline.1.size)?;
-            study.answer = Some(self.with_progress(&work("target"), |progress| {
-                answer(&study, &mut curves, target, baseline, frames, progress)
-            })?);
+            study.answer =
+                Some(self.with_progress(&work("target"), |progress| {
+                    answer(&study, &mut curves, target, baseline, frames, progress)
+                })?);
         }
         if let Some(size) = &request.clean_pools {
             let frames = curves.frames(size.size)?;
-            study.clean_pools = Some(self.with_progress(&work("clean pools"), |progress| {
-                clean_pools(&study, &mut curves, frames, progress)
-            })?);
+            study.clean_pools =
+                Some(self.with_progress(&work("clean pools"), |progress| clean_pools(&study, &mut curves, frames, progress))?);
         }
         if request.for_report {
             study.info = self.stored_info(source, &*store)?;
@@ -391,13 +370,7 @@ fn answer(
     let limit = target.limit(figure(estimate.traffic));
     let is_enough = |traffic| figure(traffic) <= limit;
     let smallest = curves.smallest(&study.policies, &study.sizes, is_enough, progress)?;
-    Ok(TargetAnswer {
-        target,
-        baseline,
-        baseline_frames: frames,
-        limit,
-        smallest,
-    })
+    Ok(TargetAnswer { target, baseline, baseline_frames: frames, limit, smallest })
 }
 
 /// The clean pools to show, in per cent of the frames, beside the one with the least bill.
@@ -430,13 +403,6 @@ fn clean_pools(
         .collect();
     let cells: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
     let runs = curves.at(&cells, progress)?;
-    let pools = pools.iter().zip(runs).map(|((pool, _), run)| SplitPool {
-        clean: pool.clean,
-        estimated: pool.traffic,
-        run,
-    });
-    Ok(CleanPoolCurve {
-        frames,
-        pools: pools.collect(),
-    })
+    let pools = pools.iter().zip(runs).map(|((pool, _), run)| SplitPool { clean: pool.clean, estimated: pool.traffic, run });
+    Ok(CleanPoolCurve { frames, pools: pools.collect() })
 }

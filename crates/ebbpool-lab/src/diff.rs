@@ -104,12 +104,8 @@ impl FigureChange {
     fn new(key: &BTreeMap<String, Value>, found: FieldDifference) -> Self {
         let numbers = found.before.as_f64().zip(found.after.as_f64());
         let difference = numbers.map(|(before, after)| after - before);
-        let relative = numbers
-            .filter(|(before, _)| *before != 0.0)
-            .map(|(before, after)| (after - before) / before.abs());
-        let size = numbers.map_or(1.0, |(before, after)| {
-            (after - before).abs() / before.abs().max(after.abs())
-        });
+        let relative = numbers.filter(|(before, _)| *before != 0.0).map(|(before, after)| (after - before) / before.abs());
+        let size = numbers.map_or(1.0, |(before, after)| (after - before).abs() / before.abs().max(after.abs()));
         FigureChange {
             key: key.clone(),
             field: found.path,
@@ -158,10 +154,7 @@ impl ResultDiff {
             changes.push((key, different));
         }
         let is_beyond = |found: &&FieldDifference| !found.within_noise;
-        let changed = changes
-            .iter()
-            .filter(|(_, all)| all.iter().any(|found| is_beyond(&found)))
-            .count();
+        let changed = changes.iter().filter(|(_, all)| all.iter().any(|found| is_beyond(&found))).count();
         let different = changes.iter().filter(|(_, all)| !all.is_empty()).count();
         let mut diff = ResultDiff {
             command: before.command().into(),
@@ -183,10 +176,7 @@ impl ResultDiff {
 
     /// True if anything differs beyond noise.
     pub fn has_differences(&self) -> bool {
-        self.changed > 0
-            || !self.in_all.is_empty()
-            || !self.only_before.is_empty()
-            || !self.only_after.is_empty()
+        self.changed > 0 || !self.in_all.is_empty() || !self.only_before.is_empty() || !self.only_after.is_empty()
     }
 
     /// Adds the changes of all results. A change that is the same in all of several results is stated once.
@@ -208,14 +198,10 @@ impl ResultDiff {
             .collect();
         let common: BTreeSet<&str> = in_all.iter().map(|change| change.field.as_str()).collect();
         for (key, found) in changes {
-            let rest = found
-                .into_iter()
-                .filter(|found| !common.contains(found.path.as_str()));
-            self.changes
-                .extend(rest.map(|found| FigureChange::new(key, found)));
+            let rest = found.into_iter().filter(|found| !common.contains(found.path.as_str()));
+            self.changes.extend(rest.map(|found| FigureChange::new(key, found)));
         }
-        self.changes
-            .sort_by(|one, other| other.size.total_cmp(&one.size));
+        self.changes.sort_by(|one, other| other.size.total_cmp(&one.size));
         self.in_all.extend(in_all);
     }
 }
@@ -232,21 +218,13 @@ fn all_keys(before: &ResultFile, after: &ResultFile) -> Vec<String> {
 }
 
 /// The key fields that distinguish results within a file, and those that have one value in each file, but not the same.
-fn split_keys(
-    before: &ResultFile,
-    after: &ResultFile,
-    keys: &[String],
-) -> (Vec<String>, Vec<CommonChange>) {
+fn split_keys(before: &ResultFile, after: &ResultFile, keys: &[String]) -> (Vec<String>, Vec<CommonChange>) {
     let mut in_all = Vec::new();
     let mut distinguishing = Vec::new();
     for name in keys {
         match (one_value(before, name), one_value(after, name)) {
             (Some(one), Some(other)) if plain_text(&one) == plain_text(&other) => {}
-            (Some(one), Some(other)) => in_all.push(CommonChange {
-                field: name.clone(),
-                before: one,
-                after: other,
-            }),
+            (Some(one), Some(other)) => in_all.push(CommonChange { field: name.clone(), before: one, after: other }),
             _ => distinguishing.push(name.clone()),
         }
     }
@@ -255,10 +233,7 @@ fn split_keys(
 
 /// The value of a field that is the same in all results of a file.
 fn one_value(file: &ResultFile, name: &str) -> Option<Value> {
-    let mut values = file
-        .rows
-        .iter()
-        .map(|row| row.get(name).unwrap_or(&Value::Null));
+    let mut values = file.rows.iter().map(|row| row.get(name).unwrap_or(&Value::Null));
     let first = values.next()?;
     values.all(|value| value == first).then(|| first.clone())
 }
@@ -272,26 +247,15 @@ struct MatchedRows<'f> {
 }
 
 fn matched<'f>(before: &'f ResultFile, after: &'f ResultFile, keys: &[String]) -> MatchedRows<'f> {
-    let mut others: BTreeMap<String, &Row> = after
-        .rows
-        .iter()
-        .map(|row| (key_text(row, keys), row))
-        .collect();
-    let mut found = MatchedRows {
-        pairs: Vec::new(),
-        only_before: Vec::new(),
-        only_after: Vec::new(),
-    };
+    let mut others: BTreeMap<String, &Row> = after.rows.iter().map(|row| (key_text(row, keys), row)).collect();
+    let mut found = MatchedRows { pairs: Vec::new(), only_before: Vec::new(), only_after: Vec::new() };
     for row in &before.rows {
         match others.remove(&key_text(row, keys)) {
             Some(other) => found.pairs.push((key_of(row, keys), row, other)),
             None => found.only_before.push(key_of(row, keys)),
         }
     }
-    let left = after
-        .rows
-        .iter()
-        .filter(|row| others.contains_key(&key_text(row, keys)));
+    let left = after.rows.iter().filter(|row| others.contains_key(&key_text(row, keys)));
     found.only_after = left.map(|row| key_of(row, keys)).collect();
     found
 }

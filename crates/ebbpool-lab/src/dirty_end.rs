@@ -109,10 +109,7 @@ pub fn of_run(result: &RunResult) -> Option<String> {
 pub fn of_study(study: &CurveStudy) -> Option<String> {
     let rows = study.rows();
     let online = |name: &str| {
-        let named = study
-            .policies
-            .iter()
-            .find(|policy| policy.to_string() == name);
+        let named = study.policies.iter().find(|policy| policy.to_string() == name);
         named.is_none_or(SimPolicy::online)
     };
     let bills: Vec<BillEitherWay> = rows
@@ -136,12 +133,7 @@ fn cost_otherwise(row: &CurveRow) -> f64 {
 }
 
 /// The page writes that the other treatment would count more.
-pub(crate) fn owed(
-    at_end: Option<&str>,
-    end_writes: u64,
-    dirty_left: u64,
-    dirty_before: u64,
-) -> f64 {
+pub(crate) fn owed(at_end: Option<&str>, end_writes: u64, dirty_left: u64, dirty_before: u64) -> f64 {
     match at_end == Some(AtEnd::Flush.name()) {
         true => dirty_before as f64 - end_writes as f64,
         false => dirty_left as f64 - dirty_before as f64,
@@ -154,9 +146,7 @@ fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
         false => AtEnd::Flush,
     };
     let online: Vec<&BillEitherWay> = bills.iter().filter(|bill| bill.online).collect();
-    let largest = online
-        .iter()
-        .max_by(|a, b| a.change().total_cmp(&b.change()))?;
+    let largest = online.iter().max_by(|a, b| a.change().total_cmp(&b.change()))?;
     let mut places: Vec<&str> = online.iter().map(|bill| bill.at.as_str()).collect();
     places.sort_unstable();
     places.dedup();
@@ -193,33 +183,19 @@ mod tests {
     use super::*;
 
     fn bill<'a>(policy: &'a str, at: &str, cost: f64, otherwise: f64) -> BillEitherWay<'a> {
-        BillEitherWay {
-            policy,
-            online: !policy.ends_with("belady"),
-            at: at.into(),
-            cost,
-            otherwise,
-            estimated: false,
-        }
+        BillEitherWay { policy, online: !policy.ends_with("belady"), at: at.into(), cost, otherwise, estimated: false }
     }
 
     /// Two policies that share the first place before share it with another one afterwards.
     #[test]
     fn a_best_policy_that_stays_among_the_best_is_no_change() {
-        let stays = [
-            bill("lru", "a", 1.0, 0.9),
-            bill("casa", "a", 1.0, 0.8),
-            bill("cflru", "a", 1.5, 0.8 * (1.0 + 1e-15)),
-        ];
+        let stays = [bill("lru", "a", 1.0, 0.9), bill("casa", "a", 1.0, 0.8), bill("cflru", "a", 1.5, 0.8 * (1.0 + 1e-15))];
         let stated = sentence("flush", &stays).expect("the bills change by 47 %");
         assert!(!stated.contains("another policy"), "{stated}");
         let mut changes = stays;
         changes[1].otherwise = 0.81;
         let stated = sentence("flush", &changes).expect("the bills change by 47 %");
-        assert!(
-            stated.ends_with("; another policy would be the best"),
-            "{stated}"
-        );
+        assert!(stated.ends_with("; another policy would be the best"), "{stated}");
     }
 
     #[test]
@@ -233,10 +209,7 @@ mod tests {
             )
         );
         assert_eq!(sentence("free", &[bill("lru", "a", 0.0, 0.0)]), None);
-        let estimated = BillEitherWay {
-            estimated: true,
-            ..bill("lru", "a", 1.0, 2.0)
-        };
+        let estimated = BillEitherWay { estimated: true, ..bill("lru", "a", 1.0, 2.0) };
         let stated = sentence("free", &[estimated]).expect("a notable change");
         assert!(stated.contains("about 100 % more"), "{stated}");
     }
@@ -266,9 +239,7 @@ mod tests {
         );
         assert_eq!(
             sentence("free", &bills[..1]).as_deref(),
-            Some(
-                "--at-end flush would count the pages that are dirty at the end: the bill of lru would be 10 % less (at a)"
-            )
+            Some("--at-end flush would count the pages that are dirty at the end: the bill of lru would be 10 % less (at a)")
         );
     }
 }

@@ -71,9 +71,7 @@ impl LabError {
         match self {
             LabError::Sim(SimError::Interrupted) => ErrorKind::Interrupted,
             #[cfg(all(feature = "replay", unix))]
-            LabError::Replay(ReplayError::Interrupted { .. } | ReplayError::NotMade(_)) => {
-                ErrorKind::Interrupted
-            }
+            LabError::Replay(ReplayError::Interrupted { .. } | ReplayError::NotMade(_)) => ErrorKind::Interrupted,
             LabError::Request(_)
             | LabError::Flash(_)
             | LabError::Sim(
@@ -87,9 +85,7 @@ impl LabError {
             #[cfg(all(feature = "replay", unix))]
             LabError::Replay(error) if error.is_request() => ErrorKind::Request,
             LabError::Device(error) if error.is_usage() => ErrorKind::Request,
-            LabError::Trace(error) | LabError::Sim(SimError::Trace(error)) if error.is_usage() => {
-                ErrorKind::Request
-            }
+            LabError::Trace(error) | LabError::Sim(SimError::Trace(error)) if error.is_usage() => ErrorKind::Request,
             _ => ErrorKind::Failure,
         }
     }
@@ -156,9 +152,7 @@ pub enum RequestError {
     #[error("the device has its own asymmetry, which another constant one cannot replace")]
     AsymmetryOfDevice,
     /// The request has a simulated device and an asymmetry.
-    #[error(
-        "the asymmetry of a simulated device follows from its model, so a request cannot give one"
-    )]
+    #[error("the asymmetry of a simulated device follows from its model, so a request cannot give one")]
     AsymmetryOfSimulatedDevice,
     /// Checkpoints at an interval of time, and a trace without times.
     #[error(

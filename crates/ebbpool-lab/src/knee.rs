@@ -66,10 +66,7 @@ mod tests {
         let at = |points: &[(u64, f64)]| knee(points, Some(4096)).map(|knee| knee.frames);
         let curve = [(10, 8.0), (20, 4.0), (40, 3.8), (80, 3.7)];
         assert_eq!(at(&curve), Some(20));
-        assert_eq!(
-            knee(&curve, Some(4096)).and_then(|it| it.bytes),
-            Some(81_920)
-        );
+        assert_eq!(knee(&curve, Some(4096)).and_then(|it| it.bytes), Some(81_920));
         // A plateau before a fall is no knee.
         assert_eq!(at(&[(10, 8.0), (20, 8.0), (40, 4.0), (80, 4.0)]), Some(40));
         assert_eq!(at(&[(10, 8.0), (20, 4.0), (40, 2.0)]), None);

@@ -96,33 +96,20 @@ impl<'e> Lab<'e> {
     /// Says what the results over a trace do not say if it was captured below a cache.
     pub(crate) fn note_capture(&self, source: &Source, metadata: &Metadata) {
         if metadata.below_cache {
-            self.events.note(&Note::BelowCache {
-                trace: source.label().into(),
-            });
+            self.events.note(&Note::BelowCache { trace: source.label().into() });
         }
     }
 
     /// Does work that reports its progress to the caller.
-    pub(crate) fn with_progress<T, E>(
-        &self,
-        name: &str,
-        work: impl FnOnce(&PassControl) -> Result<T, E>,
-    ) -> Result<T, E> {
+    pub(crate) fn with_progress<T, E>(&self, name: &str, work: impl FnOnce(&PassControl) -> Result<T, E>) -> Result<T, E> {
         let report = |share: f64| self.events.progress(name, share);
-        let result = work(&PassControl {
-            report: &report,
-            stop: self.events.stop(),
-        });
+        let result = work(&PassControl { report: &report, stop: self.events.stop() });
         self.events.progress(name, 1.0);
         result
     }
 
     pub(crate) fn check_stopped(&self) -> Result<(), LabError> {
-        match self
-            .events
-            .stop()
-            .load(std::sync::atomic::Ordering::Relaxed)
-        {
+        match self.events.stop().load(std::sync::atomic::Ordering::Relaxed) {
             true => Err(SimError::Interrupted.into()),
             false => Ok(()),
         }

@@ -79,8 +79,8 @@ pub use ebbpool_device::profiles::Endurance;
 pub use ebbpool_device::{DeviceFailed, ProfileError};
 pub use ebbpool_policy::{PolicySpec, SpecError};
 pub use ebbpool_sim::{
-    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, Observer, Sample,
-    SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup, WarmupError,
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, Observer, Sample, SimError, SimPolicy,
+    SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup, WarmupError,
 };
 pub use ebbpool_trace::output::OutputFile;
 pub use ebbpool_trace::stats::TraceStatistics;

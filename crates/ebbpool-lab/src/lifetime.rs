@@ -51,29 +51,19 @@ struct LifetimeComparison<'a> {
 
 impl<'a> LifetimeComparison<'a> {
     fn new(comparison: &'a Comparison, size: usize) -> Self {
-        let rows: Vec<&SweepRow> = comparison
-            .rows()
-            .filter(|row| row.size == size && report(row).is_some())
-            .collect();
+        let rows: Vec<&SweepRow> = comparison.rows().filter(|row| row.size == size && report(row).is_some()).collect();
         let baseline = comparison.policies.iter().position(|name| name == BASELINE);
         let reference = match baseline {
             Some(baseline) => rows.iter().find(|row| row.policy == baseline),
-            None => rows
-                .iter()
-                .filter(|row| failed(row).is_none())
-                .max_by(|a, b| by_programs(a, b)),
+            None => rows.iter().filter(|row| failed(row).is_none()).max_by(|a, b| by_programs(a, b)),
         };
-        LifetimeComparison {
-            reference: reference.copied(),
-            rows,
-        }
+        LifetimeComparison { reference: reference.copied(), rows }
     }
 
     /// The lifetime of a result's device in units of the reference's lifetime; `None` if one of the two
     /// devices failed or programmed no page.
     fn relative_lifetime(&self, row: &SweepRow) -> Option<f64> {
-        let reference =
-            programs_per_reference(self.reference?).filter(|programs| *programs > 0.0)?;
+        let reference = programs_per_reference(self.reference?).filter(|programs| *programs > 0.0)?;
         let own = programs_per_reference(row).filter(|programs| *programs > 0.0)?;
         Some(reference / own)
     }
@@ -83,12 +73,10 @@ impl<'a> LifetimeComparison<'a> {
 /// memory, or under the policy that wears the device most if the baseline was not run. The order is that of
 /// the rows.
 pub fn lifetimes(comparison: &Comparison) -> Vec<Option<f64>> {
-    let by_size: Vec<LifetimeComparison> = (0..comparison.sizes.len())
-        .map(|size| LifetimeComparison::new(comparison, size))
-        .collect();
+    let by_size: Vec<LifetimeComparison> =
+        (0..comparison.sizes.len()).map(|size| LifetimeComparison::new(comparison, size)).collect();
     let rows = comparison.rows();
-    rows.map(|row| by_size[row.size].relative_lifetime(row))
-        .collect()
+    rows.map(|row| by_size[row.size].relative_lifetime(row)).collect()
 }
 
 /// The policy whose device lifetimes are compared with, in words.
@@ -107,10 +95,7 @@ pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<St
     // If every device failed, the first result explains why.
     let first = lifetimes.reference.or(lifetimes.rows.first().copied())?;
     if let Some(failed) = failed(first) {
-        return Some(format!(
-            "at {memory} lifetimes cannot be compared: under {} {failed}",
-            name(first)
-        ));
+        return Some(format!("at {memory} lifetimes cannot be compared: under {} {failed}", name(first)));
     }
     let reference = lifetimes.reference?;
     let base = name(reference);
@@ -125,17 +110,13 @@ pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<St
         Some(times) if times < 1.05 => {
             format!("at {memory} no policy makes this device live longer than {base}")
         }
-        Some(times) => format!(
-            "at {memory} {best_name} makes this device live {times:.1} times as long as {base}"
-        ),
+        Some(times) => format!("at {memory} {best_name} makes this device live {times:.1} times as long as {base}"),
     };
-    let unsteady = [reference, best]
-        .into_iter()
-        .find_map(|row| Some((name(row), report(row)?.not_steady.as_ref()?)));
+    let unsteady = [reference, best].into_iter().find_map(|row| Some((name(row), report(row)?.not_steady.as_ref()?)));
     Some(match unsteady {
         None => answer,
-        Some((policy, reason)) => format!(
-            "{answer}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})"
-        ),
+        Some((policy, reason)) => {
+            format!("{answer}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})")
+        }
     })
 }

@@ -17,19 +17,14 @@ pub struct MemorySize {
 
 /// The error for a text that is not a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a memory size; give frames from 1 up, per cent above 0, such as 3%, or bytes, such as 128MiB"
-)]
+#[error("'{0}' is not a memory size; give frames from 1 up, per cent above 0, such as 3%, or bytes, such as 128MiB")]
 pub struct MemorySizeError(String);
 
 impl MemorySize {
     /// A size of this number of frames, at least 1.
     pub fn frames(frames: u64) -> Self {
         let frames = frames.max(1);
-        MemorySize {
-            size: BufferSize::Frames(frames),
-            text: frames.to_string(),
-        }
+        MemorySize { size: BufferSize::Frames(frames), text: frames.to_string() }
     }
 
     /// The spelling.
@@ -60,10 +55,7 @@ impl FromStr for MemorySize {
                 _ => return Err(wrong()),
             }
         };
-        Ok(MemorySize {
-            size,
-            text: text.into(),
-        })
+        Ok(MemorySize { size, text: text.into() })
     }
 }
 
@@ -82,39 +74,14 @@ mod tests {
         let size = |text: &str| text.parse().map(|size: MemorySize| size.size);
         assert_eq!(size("8000"), Ok(BufferSize::Frames(8000)));
         assert_eq!(size(" 3% "), Ok(BufferSize::Share(Decimal::new(3, 2))));
-        for (text, bytes) in [
-            ("128MiB", 128 << 20),
-            ("8k", 8192),
-            ("1.5 GB", 1_500_000_000),
-            ("4096B", 4096),
-        ] {
-            assert_eq!(
-                size(text),
-                Ok(BufferSize::Bytes(ByteSize::new(bytes))),
-                "{text}"
-            );
+        for (text, bytes) in [("128MiB", 128 << 20), ("8k", 8192), ("1.5 GB", 1_500_000_000), ("4096B", 4096)] {
+            assert_eq!(size(text), Ok(BufferSize::Bytes(ByteSize::new(bytes))), "{text}");
             let parsed = text.parse().map(|size: MemorySize| size.to_string());
             assert_eq!(parsed, Ok(text.to_string()));
         }
-        for text in [
-            "",
-            "0",
-            "0%",
-            "0MiB",
-            "-5",
-            "-5MiB",
-            "1e9",
-            "1.5",
-            "8000 frames",
-            "many",
-            "NaN",
-            "99EiB",
-        ] {
+        for text in ["", "0", "0%", "0MiB", "-5", "-5MiB", "1e9", "1.5", "8000 frames", "many", "NaN", "99EiB"] {
             let error = size(text).expect_err(text).to_string();
-            assert!(
-                error.starts_with(&format!("'{text}' is not a memory size")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("'{text}' is not a memory size")), "{error}");
         }
     }
 }

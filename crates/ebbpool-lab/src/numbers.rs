@@ -21,11 +21,7 @@ impl Serialize for Number {
 /// digits has an exponent.
 pub fn rounded(number: f64) -> String {
     let rounded = (number * 1e3).round() / 1e3;
-    if (rounded == 0.0 && number != 0.0) || number.abs() >= 1e15 {
-        scientific(number)
-    } else {
-        rounded.to_string()
-    }
+    if (rounded == 0.0 && number != 0.0) || number.abs() >= 1e15 { scientific(number) } else { rounded.to_string() }
 }
 
 /// A number with four significant digits and an exponent, such as `1e300`.
@@ -123,12 +119,7 @@ mod tests {
 
     #[test]
     fn memory_is_printed_in_frames_and_bytes() {
-        for (count, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(count), text);
         }
         assert_eq!(frames_and_bytes(1234, Some(8192)), "1,234 frames, 9.64 MiB");
@@ -152,12 +143,7 @@ mod tests {
         ] {
             assert_eq!(rounded(number), text);
         }
-        for (bill, text) in [
-            (0.0, "0.0000"),
-            (12.3, "12.30"),
-            (999_999_999.0, "999999999.00"),
-            (9.13e298, "9.13e298"),
-        ] {
+        for (bill, text) in [(0.0, "0.0000"), (12.3, "12.30"), (999_999_999.0, "999999999.00"), (9.13e298, "9.13e298")] {
             assert_eq!(digits(bill), text);
         }
     }

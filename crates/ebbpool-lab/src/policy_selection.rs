@@ -37,18 +37,12 @@ impl PolicySelection {
     /// Lists of policies separated by commas. `all` stands for the online policies that the device supports.
     /// Without a list the selection is that of the papers.
     pub fn lists<T: Into<String>>(lists: impl IntoIterator<Item = T>) -> Self {
-        PolicySelection {
-            lists: lists.into_iter().map(Into::into).collect(),
-            ..Self::default()
-        }
+        PolicySelection { lists: lists.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     /// These policies.
     pub fn specs(policies: impl IntoIterator<Item = PolicySpec>) -> Self {
-        PolicySelection {
-            specs: Some(policies.into_iter().collect()),
-            ..Self::default()
-        }
+        PolicySelection { specs: Some(policies.into_iter().collect()), ..Self::default() }
     }
 
     /// The same selection, with the recommended policy if the user gives no list.
@@ -123,10 +117,7 @@ impl PolicySelection {
 /// # Errors
 ///
 /// [`RequestError::TwoPolicies`] and [`RequestError::PolicyName`].
-pub fn check_names(
-    others: impl IntoIterator<Item = String>,
-    guests: &[Arc<dyn GuestPolicy>],
-) -> Result<(), RequestError> {
+pub fn check_names(others: impl IntoIterator<Item = String>, guests: &[Arc<dyn GuestPolicy>]) -> Result<(), RequestError> {
     if guests.is_empty() {
         return Ok(());
     }

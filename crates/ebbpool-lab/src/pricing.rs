@@ -30,10 +30,7 @@ impl DeviceFeatures {
     /// Those of a pool on a file.
     #[cfg(all(feature = "replay", unix))]
     pub(crate) fn of_pool() -> Self {
-        DeviceFeatures {
-            is_pool: true,
-            ..Self::default()
-        }
+        DeviceFeatures { is_pool: true, ..Self::default() }
     }
 
     /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
@@ -55,17 +52,11 @@ impl DeviceFeatures {
             None => "the plain asymmetry model".into(),
         };
         if spec.asks_erase_counts() && !self.counts_erases {
-            return Err(RequestError::NoEraseCounts {
-                policy: spec.to_string(),
-                device: device(),
-            });
+            return Err(RequestError::NoEraseCounts { policy: spec.to_string(), device: device() });
         }
         match self.block_pages {
             Some(pages) => Ok(spec.on_erase_blocks(pages)),
-            None if spec.asks_erase_block() => Err(RequestError::NoEraseBlock {
-                policy: spec.to_string(),
-                device: device(),
-            }),
+            None if spec.asks_erase_block() => Err(RequestError::NoEraseBlock { policy: spec.to_string(), device: device() }),
             None => Ok(spec),
         }
     }
@@ -99,20 +90,14 @@ impl PricingRequest {
     /// # Errors
     ///
     /// [`RequestError::AsymmetryOfDevice`], [`RequestError::AsymmetryOfSimulatedDevice`].
-    pub fn new(
-        asymmetry: Option<AsymmetrySpec>,
-        device: Option<&str>,
-    ) -> Result<Self, RequestError> {
+    pub fn new(asymmetry: Option<AsymmetrySpec>, device: Option<&str>) -> Result<Self, RequestError> {
         let Some(name) = device else {
             return Ok(asymmetry.map_or_else(Self::default, PricingRequest::Asymmetry));
         };
         match &asymmetry {
             Some(_) if is_simulated(name) => Err(RequestError::AsymmetryOfSimulatedDevice),
             Some(spec) if spec.constant().is_some() => Err(RequestError::AsymmetryOfDevice),
-            _ => Ok(PricingRequest::Device {
-                name: name.into(),
-                changing: asymmetry,
-            }),
+            _ => Ok(PricingRequest::Device { name: name.into(), changing: asymmetry }),
         }
     }
 }
@@ -120,12 +105,7 @@ impl PricingRequest {
 impl Lab<'_> {
     /// The prices of a request, for a trace with this metadata. A trace for a simulated device is read once: the device must
     /// have the page with the highest number.
-    pub(crate) fn pricing(
-        &self,
-        request: &PricingRequest,
-        source: &Source,
-        metadata: &Metadata,
-    ) -> Result<Pricing, LabError> {
+    pub(crate) fn pricing(&self, request: &PricingRequest, source: &Source, metadata: &Metadata) -> Result<Pricing, LabError> {
         let pricing = Pricing::new(request, metadata)?;
         if let PricingRequest::Device { name, .. } = request
             && is_simulated(name)
@@ -185,12 +165,7 @@ pub struct BillUnit {
 
 impl BillUnit {
     /// The unit for asymmetries: page reads.
-    pub const PAGE_READS: Self = BillUnit {
-        name: "bill",
-        unit: "page reads",
-        per: "per reference",
-        factor: 1.0,
-    };
+    pub const PAGE_READS: Self = BillUnit { name: "bill", unit: "page reads", per: "per reference", factor: 1.0 };
 }
 
 impl Pricing {
@@ -218,17 +193,13 @@ impl Pricing {
             PricingRequest::Device { name, .. } if is_simulated(name) => {
                 return Self::simulated(&name.parse()?, trace);
             }
-            PricingRequest::Device { name, changing } => {
-                (Some(DeviceProfile::find(name)?), changing.as_ref())
-            }
+            PricingRequest::Device { name, changing } => (Some(DeviceProfile::find(name)?), changing.as_ref()),
             PricingRequest::Asymmetry(spec) => match spec.constant() {
                 Some(asymmetry) => return Ok(Self::constant(asymmetry)),
                 None => (None, Some(spec)),
             },
         };
-        let paged = profile
-            .as_ref()
-            .map(|profile| profile.for_pages(trace.page_size));
+        let paged = profile.as_ref().map(|profile| profile.for_pages(trace.page_size));
         let device: AnyDevice = match (&paged, changing) {
             (Some(paged), Some(spec)) => {
                 let changing = spec.load(paged.policy_asymmetry())?;
@@ -254,11 +225,7 @@ impl Pricing {
             device: Some(device),
             endurance: profile.as_ref().and_then(DeviceProfile::endurance),
             written_bytes: paged.as_ref().and_then(PagedProfile::written_bytes),
-            notes: paged
-                .as_ref()
-                .and_then(PagedProfile::note)
-                .into_iter()
-                .collect(),
+            notes: paged.as_ref().and_then(PagedProfile::note).into_iter().collect(),
         })
     }
 
@@ -299,18 +266,10 @@ impl Pricing {
     pub fn bill_unit(&self) -> BillUnit {
         let costs = self.device.as_ref().map(DeviceAtStart::costs);
         match costs.map(|costs| (costs.unit, costs.read)) {
-            Some((Unit::Microseconds, read)) => BillUnit {
-                name: "time",
-                unit: "µs",
-                per: "per reference",
-                factor: read,
-            },
-            Some((Unit::Dollars, read)) => BillUnit {
-                name: "price",
-                unit: "$",
-                per: "per million references",
-                factor: 1e6 * read,
-            },
+            Some((Unit::Microseconds, read)) => BillUnit { name: "time", unit: "µs", per: "per reference", factor: read },
+            Some((Unit::Dollars, read)) => {
+                BillUnit { name: "price", unit: "$", per: "per million references", factor: 1e6 * read }
+            }
             Some((Unit::PageReads, _)) | None => BillUnit::PAGE_READS,
         }
     }

@@ -107,31 +107,16 @@ impl Lab<'_> {
     /// # Errors
     ///
     /// If the request is invalid, the trace cannot be read, or the first policy has no result.
-    pub fn replay(
-        &self,
-        source: &Source,
-        request: &ReplayRequest,
-        outputs: &ReplayOutputs,
-    ) -> Result<ReplayStudy, LabError> {
+    pub fn replay(&self, source: &Source, request: &ReplayRequest, outputs: &ReplayOutputs) -> Result<ReplayStudy, LabError> {
         let policies = policies_of(request)?;
         let survey = survey::survey(self, request, source)?;
         for policy in &policies {
             check_policy(policy, &survey, source)?;
         }
         let page_size = page_size(request, &survey.metadata)?;
-        let extent = PageExtent {
-            page_size,
-            pages: survey.pages,
-        };
-        let events = outputs
-            .events
-            .as_ref()
-            .map(OutputFile::create)
-            .transpose()?;
-        let metadata = Metadata {
-            page_size: Some(page_size as u64),
-            ..survey.metadata.clone()
-        };
+        let extent = PageExtent { page_size, pages: survey.pages };
+        let events = outputs.events.as_ref().map(OutputFile::create).transpose()?;
+        let metadata = Metadata { page_size: Some(page_size as u64), ..survey.metadata.clone() };
         let recorder = outputs.references.as_ref();
         let recorder = recorder.map(|path| {
             let classes = source.open_with_classes()?.classes();
@@ -166,21 +151,14 @@ impl Lab<'_> {
         if request.asymmetry.is_none() {
             result::charge_alike(&mut results);
         }
-        Ok(ReplayStudy {
-            results,
-            failure,
-            references: survey.references,
-            warmup: survey.warmup,
-        })
+        Ok(ReplayStudy { results, failure, references: survey.references, warmup: survey.warmup })
     }
 }
 
 /// The policies of the request; an error if a pool cannot run one of them.
 fn policies_of(request: &ReplayRequest) -> Result<Vec<SimPolicy>, LabError> {
     let capabilities = DeviceFeatures::of_pool();
-    let specs = request
-        .policies
-        .resolve_with(&request.guests, &capabilities)?;
+    let specs = request.policies.resolve_with(&request.guests, &capabilities)?;
     if let Some(spec) = specs.iter().find(|spec| !spec.online()) {
         return Err(ReplayError::Offline(spec.to_string()).into());
     }
@@ -209,10 +187,7 @@ fn check_policy(policy: &SimPolicy, survey: &TraceSurvey, source: &Source) -> Re
 
 /// True if the trace has times or rings.
 fn records_requests(source: &Source) -> Result<bool, LabError> {
-    let mut reader = source.open_with(OptionalColumns {
-        classes: false,
-        requests: true,
-    })?;
+    let mut reader = source.open_with(OptionalColumns { classes: false, requests: true })?;
     let mut batch = Batch::with_capacity(1);
     reader.next_batch(&mut batch, 1)?;
     Ok(!batch.requests.is_empty())
@@ -222,9 +197,7 @@ fn page_size(request: &ReplayRequest, metadata: &Metadata) -> Result<usize, Repl
     let given = request.page_size.or(metadata.page_size);
     let size = given.unwrap_or(DEFAULT_PAGE_SIZE);
     let usable = usize::try_from(size).ok();
-    usable
-        .filter(|size| size.is_power_of_two() && *size >= LEAST_PAGE_SIZE)
-        .ok_or(ReplayError::PageSize(size))
+    usable.filter(|size| size.is_power_of_two() && *size >= LEAST_PAGE_SIZE).ok_or(ReplayError::PageSize(size))
 }
 
 /// A number that distinguishes the writes of this replay from those of others.
@@ -290,11 +263,7 @@ impl ReplaySession<'_> {
         let pool = self.pool(made, Arc::clone(&storage), &ledger, &meter)?;
         let run = run_number();
         let opened = Instant::now();
-        let play = Play {
-            policy: &policy.to_string(),
-            asks_classes,
-            run,
-        };
+        let play = Play { policy: &policy.to_string(), asks_classes, run };
         let (counts, start) = self.play(&play, &pool, &ledger, &meter)?;
         if let SimPolicy::Guest(guest) = policy {
             check_guest(&**guest)?;
@@ -308,8 +277,7 @@ impl ReplaySession<'_> {
         let stats = pool.stats();
         let measured = meter.reading();
         let cluster_switches = ledger.close()?;
-        pool.close()
-            .map_err(|error| ReplayError::Pool(error.into()))?;
+        pool.close().map_err(|error| ReplayError::Pool(error.into()))?;
         let description = self.describe(&*storage);
         drop(storage);
         if let Some(recorder) = &self.recorder {
@@ -338,14 +306,7 @@ impl ReplaySession<'_> {
         };
         let result = self.result(policy, &counts, &measurements);
         let interrupted = counts.interrupted;
-        Ok(measurements.into_result(
-            result,
-            description,
-            request,
-            &stats,
-            verified_pages,
-            interrupted,
-        ))
+        Ok(measurements.into_result(result, description, request, &stats, verified_pages, interrupted))
     }
 
     /// Sends the trace through the pool. The start of the counting is `None` if the caller stops during the
@@ -357,11 +318,7 @@ impl ReplaySession<'_> {
         ledger: &Ledger,
         meter: &Meter,
     ) -> Result<(ReplayCounts, Option<CountingStart>), LabError> {
-        let replay = ReplayPool {
-            pool,
-            page_size: self.extent.page_size,
-            run: play.run,
-        };
+        let replay = ReplayPool { pool, page_size: self.extent.page_size, run: play.run };
         let options = FeedOptions {
             stop: self.lab.events.stop(),
             threads: self.request.threads,
@@ -383,11 +340,7 @@ impl ReplaySession<'_> {
             });
             let counts = drive::drive(replay, &options, &mut reader, || {
                 ledger.start_counting();
-                start = Some(CountingStart {
-                    stats: pool.stats(),
-                    meter: meter.reading(),
-                    at: Instant::now(),
-                });
+                start = Some(CountingStart { stats: pool.stats(), meter: meter.reading(), at: Instant::now() });
             });
             drop(end);
             counts
@@ -418,9 +371,7 @@ impl ReplaySession<'_> {
     fn made_policy<'p>(&self, policy: &'p SimPolicy) -> Result<MadePolicy<'p>, LabError> {
         Ok(match policy {
             SimPolicy::Registered(spec) => MadePolicy::Registered(spec),
-            SimPolicy::Guest(guest) => {
-                MadePolicy::Guest(guest_policy(&**guest, self.survey.pool_frames)?)
-            }
+            SimPolicy::Guest(guest) => MadePolicy::Guest(guest_policy(&**guest, self.survey.pool_frames)?),
         })
     }
 
@@ -468,10 +419,7 @@ impl ReplaySession<'_> {
     fn verify(&self, counts: &ReplayCounts, run: u64) -> Result<u64, ReplayError> {
         let written = counts.writes.iter().filter(|&&writes| writes > 0).count();
         let every = written.div_ceil(MOST_VERIFIED).max(1);
-        let pool = PoolOptions::new(FRAMES_TO_VERIFY)
-            .background(false)
-            .open(self.store.open()?)
-            .map_err(ReplayError::Pool)?;
+        let pool = PoolOptions::new(FRAMES_TO_VERIFY).background(false).open(self.store.open()?).map_err(ReplayError::Pool)?;
         let pages = counts.writes.iter().zip(0u64..);
         let pages = pages.filter(|&(&writes, _)| writes > 0).step_by(every);
         let mut verified = 0;
@@ -480,27 +428,15 @@ impl ReplaySession<'_> {
             let found = page::writes(&fixed, run);
             if found as u32 != expected {
                 let path = self.store.label();
-                return Err(ReplayError::Lost {
-                    path,
-                    page,
-                    found,
-                    expected,
-                });
+                return Err(ReplayError::Lost { path, page, found, expected });
             }
             verified += 1;
         }
         Ok(verified)
     }
 
-    fn result(
-        &self,
-        policy: &SimPolicy,
-        replayed: &ReplayCounts,
-        measurements: &PolicyMeasurements,
-    ) -> RunResult {
-        let PolicyMeasurements {
-            activity, measured, ..
-        } = measurements;
+    fn result(&self, policy: &SimPolicy, replayed: &ReplayCounts, measurements: &PolicyMeasurements) -> RunResult {
+        let PolicyMeasurements { activity, measured, .. } = measurements;
         let of_trace = TraceSummary {
             label: self.source.label(),
             metadata: &self.metadata,
@@ -575,9 +511,7 @@ impl PolicyMeasurements {
         verified_pages: Option<u64>,
         interrupted: bool,
     ) -> ReplayResult {
-        let PolicyMeasurements {
-            activity, measured, ..
-        } = self;
+        let PolicyMeasurements { activity, measured, .. } = self;
         ReplayResult {
             result,
             storage,

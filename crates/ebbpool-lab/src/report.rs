@@ -25,10 +25,7 @@ use crate::several::TraceGroup;
 pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
-pub(crate) const STYLE: &str = concat!(
-    include_str!("report/report.css"),
-    include_str!("report/figure/figure.css")
-);
+pub(crate) const STYLE: &str = concat!(include_str!("report/report.css"), include_str!("report/figure/figure.css"));
 
 /// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
 const SCRIPTS: [&str; 23] = [
@@ -97,12 +94,8 @@ pub fn write(
     options: &ReportOptions,
 ) -> Result<(), LabError> {
     let label = out.label().to_string();
-    let written =
-        page(comparisons, groups, options).and_then(|page| out.write_all(page.as_bytes()));
-    written.map_err(|source| LabError::Output {
-        what: format!("the report: {label}"),
-        source,
-    })?;
+    let written = page(comparisons, groups, options).and_then(|page| out.write_all(page.as_bytes()));
+    written.map_err(|source| LabError::Output { what: format!("the report: {label}"), source })?;
     out.finish()?;
     Ok(())
 }
@@ -112,11 +105,7 @@ pub fn write(
 /// # Errors
 ///
 /// If the results cannot be made JSON.
-pub fn page(
-    comparisons: &[Comparison],
-    groups: &[TraceGroup],
-    options: &ReportOptions,
-) -> Result<String, std::io::Error> {
+pub fn page(comparisons: &[Comparison], groups: &[TraceGroup], options: &ReportOptions) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::new(comparisons, groups))?;
     let style = html::style_sheet(STYLE);
     let script = script();
@@ -126,12 +115,7 @@ pub fn page(
         hash(&style),
     );
     let body = body(&results, &script, options);
-    Ok(html::document(
-        "Ebbpool report",
-        Some(&policy),
-        &style,
-        body,
-    ))
+    Ok(html::document("Ebbpool report", Some(&policy), &style, body))
 }
 
 /// One function around all parts keeps their names to themselves.
@@ -182,12 +166,7 @@ mod tests {
     fn the_page_has_all_parts_once() {
         let page = page(&[], &[], &ReportOptions::default()).expect("a page");
         let style = html::style_sheet(STYLE);
-        for part in [
-            &script(),
-            &style,
-            "<main id=\"results\"",
-            "<aside id=\"legend\"",
-        ] {
+        for part in [&script(), &style, "<main id=\"results\"", "<aside id=\"legend\""] {
             assert_eq!(page.matches(part).count(), 1);
         }
         for text in [&script(), &style] {
@@ -198,10 +177,7 @@ mod tests {
     #[test]
     fn a_hash_is_that_of_the_standard() {
         // The example of Content Security Policy Level 3, section 6.7.3.
-        assert_eq!(
-            hash("alert('Hello, world.');"),
-            "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng="
-        );
+        assert_eq!(hash("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
     }
 
     #[test]
@@ -225,9 +201,6 @@ mod tests {
         let json = embedded(&report).expect("JSON");
         assert!(!json.contains('<'));
         let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-        assert_eq!(
-            read["traces"][0]["name"],
-            "</script><script>alert(1)</script><!--"
-        );
+        assert_eq!(read["traces"][0]["name"], "</script><script>alert(1)</script><!--");
     }
 }

@@ -62,10 +62,7 @@ impl ResultStorage {
     /// The store for the trace with this [content key](Source::content_key).
     pub(crate) fn of_key(&self, trace: &[u8; 32]) -> TraceResults {
         let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
-        TraceResults {
-            storage: self.clone(),
-            prefix: format!("{trace} {} ", build_identity()),
-        }
+        TraceResults { storage: self.clone(), prefix: format!("{trace} {} ", build_identity()) }
     }
 }
 
@@ -233,10 +230,7 @@ mod tests {
             }
         }
         let store = Arc::new(InMemory::default());
-        let shared = TraceResults {
-            storage: ResultStorage::Shared(store.clone()),
-            ..results(&golden())
-        };
+        let shared = TraceResults { storage: ResultStorage::Shared(store.clone()), ..results(&golden()) };
         assert_eq!(shared.get(KEY), None);
         shared.put(KEY, VALUE);
         assert_eq!(shared.get(KEY).as_deref(), Some(VALUE));

@@ -7,9 +7,9 @@ use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_sim::{
-    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
-    EventWriter, NoObserver, Observer, PassControl, Series, SimCell, SimError, SimOptions,
-    TraceFacts, TraceScan, Warmup, check_policies, scan, simulate_one,
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList, EventWriter, NoObserver,
+    Observer, PassControl, Series, SimCell, SimError, SimOptions, TraceFacts, TraceScan, Warmup, check_policies, scan,
+    simulate_one,
 };
 use ebbpool_trace::{Metadata, Source};
 
@@ -54,10 +54,7 @@ impl Default for CountingRules {
 
 impl CountingRules {
     /// Refuses a rate where no device serves the references.
-    pub(crate) fn check<'p>(
-        &self,
-        pricing: impl IntoIterator<Item = &'p PricingRequest>,
-    ) -> Result<(), RequestError> {
+    pub(crate) fn check<'p>(&self, pricing: impl IntoIterator<Item = &'p PricingRequest>) -> Result<(), RequestError> {
         let is_device = |pricing: &PricingRequest| matches!(pricing, PricingRequest::Device { .. });
         match self.rate.is_some() && !pricing.into_iter().any(is_device) {
             true => Err(RequestError::RateWithoutDevice),
@@ -98,12 +95,7 @@ pub struct RunRequest {
 impl RunRequest {
     /// A run of this policy with this memory at this price, without a warm-up.
     pub fn new(policy: PolicySpec, size: MemorySize, pricing: PricingRequest) -> Self {
-        RunRequest {
-            policy,
-            size,
-            pricing,
-            counting: CountingRules::default(),
-        }
+        RunRequest { policy, size, pricing, counting: CountingRules::default() }
     }
 }
 
@@ -132,10 +124,7 @@ pub struct RunOutcome {
 impl<W> Default for RunRecording<W> {
     /// No outputs.
     fn default() -> Self {
-        RunRecording {
-            events: None,
-            series: None,
-        }
+        RunRecording { events: None, series: None }
     }
 }
 
@@ -174,20 +163,15 @@ impl Lab<'_> {
         let series = recording.series.map(Series::new).transpose();
         let writer = EventWriter {
             events: recording.events.map(EventList),
-            series: series.map_err(|source| SimError::Output {
-                what: "the series",
-                source,
-            })?,
+            series: series.map_err(|source| SimError::Output { what: "the series", source })?,
             failure: None,
         };
         let (outcome, writer) = self.run_observed(source, request, writer)?;
         if let Some((what, source)) = writer.failure {
             return Err(SimError::Output { what, source }.into());
         }
-        let recording = RunRecording {
-            events: writer.events.map(|EventList(out)| out),
-            series: writer.series.map(Series::into_inner),
-        };
+        let recording =
+            RunRecording { events: writer.events.map(|EventList(out)| out), series: writer.series.map(Series::into_inner) };
         Ok((outcome, recording))
     }
 
@@ -219,19 +203,9 @@ impl Lab<'_> {
         let device = device.transpose()?;
         let done = self.with_progress(&policy.to_string(), |progress| {
             let (frames, warmup) = extent(source, request, &metadata, stated, progress)?;
-            let cell = SimCell {
-                policy: policy.into(),
-                frames,
-                asymmetry: pricing.asymmetry.ratio(),
-            };
+            let cell = SimCell { policy: policy.into(), frames, asymmetry: pricing.asymmetry.ratio() };
             let options = SimOptions { warmup, ..options };
-            let run = RunParameters {
-                source,
-                cell: &cell,
-                options: &options,
-                progress,
-                device: device.as_ref(),
-            };
+            let run = RunParameters { source, cell: &cell, options: &options, progress, device: device.as_ref() };
             let (counts, facts, observer, served) = run.observed(observer)?;
             Ok::<_, LabError>((cell, warmup, counts, facts, observer, served))
         });
@@ -254,11 +228,7 @@ impl Lab<'_> {
         }
         result.seconds = Some(seconds);
         result.references_per_second = Some(facts.references as f64 / seconds);
-        let outcome = RunOutcome {
-            result,
-            pricing,
-            device,
-        };
+        let outcome = RunOutcome { result, pricing, device };
         Ok((outcome, observer))
     }
 }
@@ -301,24 +271,16 @@ type Observed<O> = (Counts, TraceFacts, O, Option<DeviceOutcome>);
 
 impl RunParameters<'_> {
     fn observed<O: Observer + 'static>(&self, observer: O) -> Result<Observed<O>, SimError> {
-        let RunParameters {
-            source,
-            cell,
-            options,
-            progress,
-            device,
-        } = self;
+        let RunParameters { source, cell, options, progress, device } = self;
         match device {
             Some(device) => {
                 let served = DeviceObserver::new((*device).clone(), options.rate, observer);
-                let (counts, facts, served) =
-                    simulate_one(source, cell, options, progress, served)?;
+                let (counts, facts, served) = simulate_one(source, cell, options, progress, served)?;
                 let (outcome, observer) = served.finish(&counts, options.at_end);
                 Ok((counts, facts, observer, Some(outcome)))
             }
             None => {
-                let (counts, facts, observer) =
-                    simulate_one(source, cell, options, progress, observer)?;
+                let (counts, facts, observer) = simulate_one(source, cell, options, progress, observer)?;
                 Ok((counts, facts, observer, None))
             }
         }

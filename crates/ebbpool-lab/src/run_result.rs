@@ -141,11 +141,7 @@ pub struct FlashFigures {
 
 impl<'a> DetailedResult<'a> {
     /// Combines a result with its pricing and the outcome of the device.
-    pub(crate) fn new(
-        result: &'a RunResult,
-        pricing: &'a Pricing,
-        device: Option<&DeviceOutcome>,
-    ) -> Self {
+    pub(crate) fn new(result: &'a RunResult, pricing: &'a Pricing, device: Option<&DeviceOutcome>) -> Self {
         let bill = device.map(|device| device.report.bill());
         let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
         let flash = device.and_then(|device| device.flash.as_ref());
@@ -188,13 +184,7 @@ pub(crate) struct TraceSummary<'a> {
 
 impl RunResult {
     /// A result from the counts of a run, priced by an asymmetry.
-    pub(crate) fn new(
-        trace: &TraceSummary,
-        policy: String,
-        frames: u64,
-        asymmetry: Asymmetry,
-        counts: &Counts,
-    ) -> Self {
+    pub(crate) fn new(trace: &TraceSummary, policy: String, frames: u64, asymmetry: Asymmetry, counts: &Counts) -> Self {
         let references = counts.references as f64;
         let page_size = trace.metadata.page_size;
         let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));
@@ -219,8 +209,7 @@ impl RunResult {
             cost: asymmetry.bill(counts.misses + counts.padding_reads, counts.writes) / references,
             cost_us: None,
             cluster_switches: counts.cluster_switches,
-            cluster_switch_factor: counts.cluster_switches as f64
-                / trace.facts.cluster_switches as f64,
+            cluster_switch_factor: counts.cluster_switches as f64 / trace.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
             padding_reads: counts.padding_reads,
@@ -247,12 +236,7 @@ impl RunResult {
         if self.failed.is_some() {
             return self.cost;
         }
-        let owed = dirty_end::owed(
-            self.at_end,
-            self.end_writes,
-            self.dirty_left,
-            self.dirty_before,
-        );
+        let owed = dirty_end::owed(self.at_end, self.end_writes, self.dirty_left, self.dirty_before);
         self.cost + owed * self.asymmetry.0 / self.references as f64
     }
 
@@ -270,25 +254,20 @@ impl RunResult {
         self.failed.clone_from(&device.failed);
         self.cost = pricing.in_page_reads(bill.amount) / references;
         let otherwise = device.cost_otherwise;
-        self.cost_otherwise_on_device =
-            otherwise.map(|amount| pricing.in_page_reads(amount) / references);
+        self.cost_otherwise_on_device = otherwise.map(|amount| pricing.in_page_reads(amount) / references);
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
         // A failed device has served a part of the references only.
-        self.joules_per_reference = device
-            .energy
-            .filter(|_| device.failed.is_none())
-            .and_then(|energy| energy.joules_per_reference(self.references));
+        self.joules_per_reference =
+            device.energy.filter(|_| device.failed.is_none()).and_then(|energy| energy.joules_per_reference(self.references));
     }
 
     /// Which run a failed device ended, in words; `None` of a whole run.
     pub fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         let RunResult { policy, frames, .. } = self;
-        Some(format!(
-            "{policy} with {frames} frames: {failed}; its figures end there"
-        ))
+        Some(format!("{policy} with {frames} frames: {failed}; its figures end there"))
     }
 
     /// How far the bill is above the lower bound, as a share of the bound; `None` if the bound is unknown.

@@ -131,8 +131,7 @@ impl<T: FieldValueType> FieldValueType for Option<T> {
     const FIELD_TYPE: FieldType = T::FIELD_TYPE;
     const NULLABLE: bool = true;
     fn value(&self) -> FieldValue {
-        self.as_ref()
-            .map_or(FieldValue::Null, FieldValueType::value)
+        self.as_ref().map_or(FieldValue::Null, FieldValueType::value)
     }
 }
 
@@ -224,10 +223,7 @@ pub fn write_json<T: Serialize + ?Sized>(mut out: impl io::Write, results: &T) -
 /// # Errors
 ///
 /// If `out` cannot be written.
-pub fn write_csv<'r, R: ResultRow + 'r>(
-    out: impl io::Write,
-    rows: impl IntoIterator<Item = &'r R>,
-) -> io::Result<()> {
+pub fn write_csv<'r, R: ResultRow + 'r>(out: impl io::Write, rows: impl IntoIterator<Item = &'r R>) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     for row in rows {
         csv.serialize(row).map_err(io::Error::other)?;
@@ -240,9 +236,7 @@ pub fn write_csv<'r, R: ResultRow + 'r>(
 /// # Errors
 ///
 /// If the library refuses the columns.
-pub fn parquet<'r, R: ResultRow + 'r>(
-    rows: impl IntoIterator<Item = &'r R>,
-) -> io::Result<Vec<u8>> {
+pub fn parquet<'r, R: ResultRow + 'r>(rows: impl IntoIterator<Item = &'r R>) -> io::Result<Vec<u8>> {
     let rows: Vec<Vec<FieldValue>> = rows.into_iter().map(ResultRow::values).collect();
     columns(R::FIELDS, &rows).map_err(io::Error::other)
 }
@@ -271,9 +265,7 @@ fn columns(fields: &[Field], rows: &[Vec<FieldValue>]) -> Result<Vec<u8>, Parque
             break;
         };
         let values = || rows.iter().filter_map(|row| row.get(at));
-        let levels: Vec<i16> = values()
-            .map(|value| i16::from(*value != FieldValue::Null))
-            .collect();
+        let levels: Vec<i16> = values().map(|value| i16::from(*value != FieldValue::Null)).collect();
         match field.field_type {
             FieldType::Text => {
                 let texts = values().filter_map(|value| match value {
@@ -311,10 +303,7 @@ fn columns(fields: &[Field], rows: &[Vec<FieldValue>]) -> Result<Vec<u8>, Parque
 
 /// A Markdown table of a result's fields, for `docs/generated/results.md`.
 pub fn markdown<R: ResultRow>() -> String {
-    let mut text = format!(
-        "{}\n\n| field | type | unit | meaning |\n| --- | --- | --- | --- |\n",
-        R::ABOUT.trim()
-    );
+    let mut text = format!("{}\n\n| field | type | unit | meaning |\n| --- | --- | --- | --- |\n", R::ABOUT.trim());
     for field in R::FIELDS {
         let name = match field.field_type {
             FieldType::Text => "text",
@@ -326,12 +315,7 @@ pub fn markdown<R: ResultRow>() -> String {
             FieldRole::Figure => String::new(),
             role => format!(", {}", role.name()),
         };
-        text.push_str(&format!(
-            "| `{}` | {name}{or_null}{role} | {} | {} |\n",
-            field.name,
-            field.unit,
-            field.about.trim()
-        ));
+        text.push_str(&format!("| `{}` | {name}{or_null}{role} | {} | {} |\n", field.name, field.unit, field.about.trim()));
     }
     text
 }

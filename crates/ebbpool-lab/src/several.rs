@@ -6,10 +6,7 @@ use std::ops::Range;
 use ebbpool_trace::{ReadOptions, Source, TraceError};
 
 use crate::advice::above_the_best;
-use crate::best::{
-    self, BestPolicy, BillCell, Bills, JudgedBills, distinct_prices, distinct_sizes,
-    without_repeats,
-};
+use crate::best::{self, BestPolicy, BillCell, Bills, JudgedBills, distinct_prices, distinct_sizes, without_repeats};
 use crate::compare::Comparison;
 use crate::numbers::{decimals, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -46,16 +43,9 @@ impl TraceSet {
     ///
     /// As [`Source::content_key`]: of several traces each file is read.
     pub fn new(sources: Vec<Source>) -> Result<Self, TraceError> {
-        let group = |(at, source): (usize, &Source)| TraceGroup {
-            name: source.label().into(),
-            members: at..at + 1,
-            repeats: None,
-        };
-        TraceSet {
-            groups: sources.iter().enumerate().map(group).collect(),
-            sources,
-        }
-        .with_repeats()
+        let group =
+            |(at, source): (usize, &Source)| TraceGroup { name: source.label().into(), members: at..at + 1, repeats: None };
+        TraceSet { groups: sources.iter().enumerate().map(group).collect(), sources }.with_repeats()
     }
 
     /// The named traces, with this many seeds of each generator among them.
@@ -64,23 +54,12 @@ impl TraceSet {
     ///
     /// As [`Source::seeds`] and [`Source::content_key`], and [`TraceError::SeedTwice`] if generators have some of their
     /// seeds in common.
-    pub fn with_seeds(
-        names: &[String],
-        options: &ReadOptions,
-        seeds: u64,
-    ) -> Result<Self, TraceError> {
-        let mut set = TraceSet {
-            sources: Vec::new(),
-            groups: Vec::new(),
-        };
+    pub fn with_seeds(names: &[String], options: &ReadOptions, seeds: u64) -> Result<Self, TraceError> {
+        let mut set = TraceSet { sources: Vec::new(), groups: Vec::new() };
         for name in names {
             let start = set.sources.len();
             set.sources.extend(Source::seeds(name, options, seeds)?);
-            set.groups.push(TraceGroup {
-                name: name.clone(),
-                members: start..set.sources.len(),
-                repeats: None,
-            });
+            set.groups.push(TraceGroup { name: name.clone(), members: start..set.sources.len(), repeats: None });
         }
         set.with_repeats()
     }
@@ -147,10 +126,7 @@ impl<'a> SeedMeans<'a> {
 }
 
 /// A finished result; `None` if it is missing or its device failed.
-fn result(
-    comparison: &Comparison,
-    (pricing, policy, size): (usize, usize, usize),
-) -> Option<&RunResult> {
+fn result(comparison: &Comparison, (pricing, policy, size): (usize, usize, usize)) -> Option<&RunResult> {
     let result = comparison.result([pricing, policy, size]);
     result.filter(|result| result.failed.is_none())
 }
@@ -231,35 +207,23 @@ impl Summary {
         if policies.is_empty() {
             return None;
         }
-        let of_these = |cell: BillCell| BillCell {
-            bills: policies.iter().map(|&at| cell.bills[at]).collect(),
-            ..cell
-        };
+        let of_these = |cell: BillCell| BillCell { bills: policies.iter().map(|&at| cell.bills[at]).collect(), ..cell };
         let cells = without_repeats(best::cells(comparisons, groups), groups);
         let cells: Vec<BillCell> = cells.into_iter().map(of_these).collect();
         let online: Vec<bool> = policies.iter().map(|&at| first.online[at]).collect();
-        let bills = Bills {
-            online: &online,
-            cells: &cells,
-        };
+        let bills = Bills { online: &online, cells: &cells };
         let bills = bills.judged();
-        let (repeated, own): (Vec<&TraceGroup>, Vec<&TraceGroup>) =
-            groups.iter().partition(|group| group.repeats.is_some());
+        let (repeated, own): (Vec<&TraceGroup>, Vec<&TraceGroup>) = groups.iter().partition(|group| group.repeats.is_some());
         let has_cells = |trace: usize| cells.iter().any(|cell| cell.trace == trace);
         let traces = (0..comparisons.len()).filter(|&trace| has_cells(trace));
         if traces.count() < 2 || bills.paid.is_empty() {
             return None;
         }
         let compared = own.iter().copied();
-        let compared: Vec<&TraceGroup> = compared
-            .filter(|group| group.members.clone().any(has_cells))
-            .collect();
+        let compared: Vec<&TraceGroup> = compared.filter(|group| group.members.clone().any(has_cells)).collect();
         let units = Units::new(&own, &bills, comparisons.len());
         let best = bills.best()?;
-        let names: Vec<&str> = policies
-            .iter()
-            .map(|&at| first.policies[at].as_str())
-            .collect();
+        let names: Vec<&str> = policies.iter().map(|&at| first.policies[at].as_str()).collect();
         let name = |group: &&TraceGroup| {
             let earlier = groups.get(group.repeats?)?;
             Some((group.name.clone(), earlier.name.clone()))
@@ -279,10 +243,7 @@ impl Summary {
 
     /// The answer in a sentence: the policy to take, and how sure that is.
     pub fn sentence(&self) -> String {
-        let mut online = self
-            .rows
-            .iter()
-            .filter(|row| self.knows_nothing && self.rivals.contains(&row.policy));
+        let mut online = self.rows.iter().filter(|row| self.knows_nothing && self.rivals.contains(&row.policy));
         let Some(best) = online.next() else {
             return String::new();
         };
@@ -318,12 +279,7 @@ impl Summary {
         let over_baseline = (!self.is_baseline_best()).then(|| format!("over {BASELINE}"));
         let mut heads = vec!["policy".into()];
         heads.extend(over_baseline);
-        heads.extend([
-            format!("over {}", self.best_name),
-            "95 %".into(),
-            "best in".into(),
-            "at most above".into(),
-        ]);
+        heads.extend([format!("over {}", self.best_name), "95 %".into(), "best in".into(), "at most above".into()]);
         heads
     }
 
@@ -337,9 +293,7 @@ impl Summary {
             cells.extend((!self.is_baseline_best()).then_some(over_baseline));
             cells.extend([
                 ratio(row.against_best),
-                interval.map_or("-".into(), |(low, high)| {
-                    format!("{} to {}", ratio(low), ratio(high))
-                }),
+                interval.map_or("-".into(), |(low, high)| format!("{} to {}", ratio(low), ratio(high))),
                 format!("{} of {}", row.wins, row.cells),
                 format!("{:.1} %", 100.0 * (row.worst - 1.0).max(0.0)),
             ]);
@@ -355,43 +309,28 @@ impl Summary {
             false => "a policy",
         };
         let mut notes = vec![
-            format!(
-                "geometric means of bills over {}; above: over the least bill of {rivals}",
-                self.over
-            ),
+            format!("geometric means of bills over {}; above: over the least bill of {rivals}", self.over),
             self.about_intervals(),
         ];
         let repeats = self.repeats.iter();
-        notes.extend(repeats.map(|(name, earlier)| {
-            format!("{name} has the references of {earlier}, and does not count")
-        }));
+        notes.extend(repeats.map(|(name, earlier)| format!("{name} has the references of {earlier}, and does not count")));
         if self.left_out > 0 {
             let cells = count(self.left_out as usize, "cell", "cells");
-            notes.push(format!(
-                "the means leave out {cells} in which the least bill is 0"
-            ));
+            notes.push(format!("the means leave out {cells} in which the least bill is 0"));
         }
         let best = self.rows.iter().find(|row| row.policy == self.best_name);
-        notes.extend(best.filter(|row| row.worst > 1.0).map(|row| {
-            format!(
-                "{} is farthest above the best at {}",
-                row.policy, row.worst_at
-            )
-        }));
+        notes.extend(
+            best.filter(|row| row.worst > 1.0)
+                .map(|row| format!("{} is farthest above the best at {}", row.policy, row.worst_at)),
+        );
         notes
     }
 
     /// How the intervals came about, or why there are none, in a sentence.
     fn about_intervals(&self) -> String {
         match self.resampled {
-            Some(Resampled::Traces) => {
-                "95 %: paired intervals, for other traces of these kinds (bootstrap over traces)"
-                    .into()
-            }
-            Some(Resampled::Seeds) => {
-                "95 %: paired intervals, for other seeds of these traces (bootstrap over seeds)"
-                    .into()
-            }
+            Some(Resampled::Traces) => "95 %: paired intervals, for other traces of these kinds (bootstrap over traces)".into(),
+            Some(Resampled::Seeds) => "95 %: paired intervals, for other seeds of these traces (bootstrap over seeds)".into(),
             None => {
                 format!("no intervals: they need {FEWEST_UNITS} traces, or {FEWEST_UNITS} seeds")
             }
@@ -418,10 +357,7 @@ fn place(comparisons: &[Comparison], cell: &BillCell) -> String {
         Some(_) => String::new(),
         None => format!(", R = {}", price.label()),
     };
-    format!(
-        "{}, {}{at_price}",
-        comparison.name, comparison.sizes[cell.size]
-    )
+    format!("{}, {}{at_price}", comparison.name, comparison.sizes[cell.size])
 }
 
 /// A number of things in words.
@@ -450,9 +386,7 @@ impl<'a> Units<'a> {
         }
         let has_cells = |trace: usize| !cells[trace].is_empty();
         let groups = groups.iter().copied();
-        let groups: Vec<&TraceGroup> = groups
-            .filter(|group| group.members.clone().any(has_cells))
-            .collect();
+        let groups: Vec<&TraceGroup> = groups.filter(|group| group.members.clone().any(has_cells)).collect();
         let mut members = groups.iter().flat_map(|group| group.members.clone());
         let by_traces = Resampling::new(groups.len());
         let (resampled, resampling) = match by_traces {
@@ -463,12 +397,7 @@ impl<'a> Units<'a> {
             }
             None => (None, None),
         };
-        Units {
-            groups,
-            resampled,
-            resampling,
-            cells,
-        }
+        Units { groups, resampled, resampling, cells }
     }
 
     fn of_trace(&self, trace: usize, figure: &impl Fn(usize) -> f64) -> Option<f64> {
@@ -498,9 +427,7 @@ impl<'a> Units<'a> {
                         _ => group.members.start + seed,
                     };
                     let groups = self.groups.iter();
-                    let of_groups: Vec<f64> = groups
-                        .filter_map(|group| self.of_trace(trace(group), figure))
-                        .collect();
+                    let of_groups: Vec<f64> = groups.filter_map(|group| self.of_trace(trace(group), figure)).collect();
                     average(&of_groups)
                 };
                 (0..seeds(&self.groups)).map(of_seed).collect()
@@ -523,13 +450,7 @@ fn seeds(groups: &[&TraceGroup]) -> usize {
     of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
 }
 
-fn rows(
-    names: &[&str],
-    best: &BestPolicy,
-    bills: &JudgedBills,
-    units: &Units,
-    comparisons: &[Comparison],
-) -> Vec<SummaryRow> {
+fn rows(names: &[&str], best: &BestPolicy, bills: &JudgedBills, units: &Units, comparisons: &[Comparison]) -> Vec<SummaryRow> {
     let (paid, free, best) = (&bills.paid, &bills.free, best.policy);
     let bill = |cell: &BillCell, policy: usize| cell.bills[policy].unwrap_or(f64::INFINITY);
     let ratio = |policy: usize| {
@@ -568,10 +489,7 @@ fn rows(
 /// What was compared, in words.
 fn over(comparisons: &[Comparison], groups: &[&TraceGroup]) -> String {
     let mut parts = vec![count(groups.len(), "trace", "traces")];
-    let seeded = groups
-        .iter()
-        .filter(|group| group.members.len() > 1)
-        .count();
+    let seeded = groups.iter().filter(|group| group.members.len() > 1).count();
     match seeded {
         0 => {}
         all if all == groups.len() => parts.push(format!("{} seeds", seeds(groups))),
@@ -610,10 +528,7 @@ mod tests {
             vec![MemorySize::frames(20), MemorySize::frames(40)],
             vec![PricingRequest::default()],
         );
-        let compared = set
-            .sources
-            .iter()
-            .map(|source| lab.compare(source, &request));
+        let compared = set.sources.iter().map(|source| lab.compare(source, &request));
         let compared: Result<Vec<Comparison>, _> = compared.collect();
         (compared.expect("results"), set.groups)
     }
@@ -635,9 +550,7 @@ mod tests {
         let (mut wins, mut worst) = ([0; 3], [0.0f64; 3]);
         for comparison in &all {
             for size in 0..2 {
-                let least = (0..3)
-                    .map(|it| cost(comparison, it, size))
-                    .fold(9e9, f64::min);
+                let least = (0..3).map(|it| cost(comparison, it, size)).fold(9e9, f64::min);
                 for policy in 0..3 {
                     let bill = cost(comparison, policy, size);
                     product[policy] *= bill / cost(comparison, 0, size);
@@ -647,18 +560,10 @@ mod tests {
             }
         }
         for row in &summary.rows {
-            let at = all[0]
-                .policies
-                .iter()
-                .position(|it| *it == row.policy)
-                .expect("a policy");
+            let at = all[0].policies.iter().position(|it| *it == row.policy).expect("a policy");
             let mean = product[at].powf(0.25);
             let found = row.against_baseline.expect("lru is there");
-            assert!(
-                (found - mean).abs() < 1e-9,
-                "{}: {found} {mean}",
-                row.policy
-            );
+            assert!((found - mean).abs() < 1e-9, "{}: {found} {mean}", row.policy);
             assert_eq!((row.wins, row.cells, row.worst), (wins[at], 4, worst[at]));
         }
         assert_eq!(summary.rows[0].policy, "cflru");
@@ -678,21 +583,14 @@ mod tests {
         assert_eq!(all.len(), 6);
         let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.resampled, Some(Resampled::Seeds));
-        assert_eq!(
-            summary.over,
-            "2 traces, 5 seeds of 1 of them, 2 sizes and 1 asymmetry"
-        );
+        assert_eq!(summary.over, "2 traces, 5 seeds of 1 of them, 2 sizes and 1 asymmetry");
         let log = |comparison: &Comparison| {
             let of_size = |size| (cost(comparison, 1, size) / cost(comparison, 0, size)).ln();
             (of_size(0) + of_size(1)) / 2.0
         };
         let of_seeds = all[..5].iter().map(log).sum::<f64>() / 5.0;
         let mean = ((of_seeds + log(&all[5])) / 2.0).exp();
-        let row = summary
-            .rows
-            .iter()
-            .find(|row| row.policy == "cflru")
-            .expect("a row");
+        let row = summary.rows.iter().find(|row| row.policy == "cflru").expect("a row");
         assert!((row.against_baseline.expect("lru") - mean).abs() < 1e-12);
         // The interval is that of the other policy over the best, and contains its figure.
         let other = &summary.rows[1];
@@ -717,12 +615,8 @@ mod tests {
         assert!(groups[1].repeats.is_some() && Summary::from_comparisons(&all, &groups).is_none());
         // A trace of 20 pages has no bill after the warm-up with either size, and the file of 24 pages has none with 40 frames.
         let few = [
-            "uniform:pages=20,refs=3000",
-            "uniform:pages=200,refs=3000",
-            "zipf:pages=300,refs=3000",
-            names[0],
-            "zipf:pages=200,refs=3000",
-            names[1],
+            "uniform:pages=20,refs=3000", "uniform:pages=200,refs=3000", "zipf:pages=300,refs=3000", names[0],
+            "zipf:pages=200,refs=3000", names[1],
         ];
         let set = TraceSet::with_seeds(&few.map(String::from), &ReadOptions::default(), 1);
         let set = set.expect("traces");
@@ -735,10 +629,7 @@ mod tests {
         );
         request.counting.warmup = "50%".parse().expect("a warm-up");
         request.counting.at_end = ebbpool_sim::AtEnd::Free;
-        let all = set
-            .sources
-            .iter()
-            .map(|source| lab.compare(source, &request));
+        let all = set.sources.iter().map(|source| lab.compare(source, &request));
         let all: Vec<Comparison> = all.collect::<Result<_, _>>().expect("results");
         let summary = Summary::from_comparisons(&all, &set.groups).expect("a summary");
         assert_eq!(summary.over, "5 traces, 2 sizes and 1 asymmetry");
@@ -765,11 +656,7 @@ mod tests {
         let cells = best::cells(&all, &set.groups);
         assert_eq!(cells.len(), 5);
         let online = &all[0].online;
-        let best = Bills {
-            online,
-            cells: &cells,
-        }
-        .best();
+        let best = Bills { online, cells: &cells }.best();
         let best = &all[0].policies[best.expect("a policy").policy];
         assert_eq!((best.as_str(), &summary.rows[0].policy), ("lirs", best));
         assert!(summary.sentence().contains("lirs is the one to take"));
@@ -792,16 +679,10 @@ mod tests {
         let order: Vec<&str> = summary.rows.iter().map(|row| row.policy.as_str()).collect();
         assert_eq!(order, ["fifo", "belady", "lru"]);
         assert!(summary.rows[2].against_best < 1.0);
-        assert_eq!(
-            (summary.rows[0].cells, summary.rows[1].against_best),
-            (4, 0.0)
-        );
+        assert_eq!((summary.rows[0].cells, summary.rows[1].against_best), (4, 0.0));
         let stated = summary.sentence();
         assert!(stated.contains("fifo is the one to take"), "{stated}");
-        assert!(
-            stated.contains("% less on average, but is free in fewer cells"),
-            "{stated}"
-        );
+        assert!(stated.contains("% less on average, but is free in fewer cells"), "{stated}");
         let (all, groups) = compared(&names, 1, "lru,fifo");
         let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.rows[0].policy, "lru");
@@ -816,12 +697,7 @@ mod tests {
         let set = |seeds| TraceSet::with_seeds(&names, &ReadOptions::default(), seeds);
         assert!(set(2).is_ok());
         let error = set(5).expect_err("seed 3 is there twice");
-        assert!(
-            error
-                .to_string()
-                .contains("seed=3 is among the seeds of both"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("seed=3 is among the seeds of both"), "{error}");
     }
 
     #[test]
@@ -833,9 +709,6 @@ mod tests {
         let belady = &summary.rows[0];
         assert!(belady.policy == "belady" && belady.against_best < 1.0);
         assert!(!summary.sentence().contains("belady"));
-        assert!(
-            Summary::from_comparisons(&all[..3], &groups).is_none(),
-            "not all have finished"
-        );
+        assert!(Summary::from_comparisons(&all[..3], &groups).is_none(), "not all have finished");
     }
 }

@@ -29,18 +29,12 @@ impl MeanEstimate {
         let mean = samples.iter().sum::<f64>() / count;
         match samples {
             [] => None,
-            [one] => Some(MeanEstimate {
-                mean: *one,
-                half_width: None,
-            }),
+            [one] => Some(MeanEstimate { mean: *one, half_width: None }),
             _ => {
                 let squares = samples.iter().map(|sample| (sample - mean).powi(2));
                 let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
                 let quantile = StudentsT::ppf(0.5 + CONFIDENCE / 2.0, count - 1.0);
-                Some(MeanEstimate {
-                    mean,
-                    half_width: Some(quantile * deviation / count.sqrt()),
-                })
+                Some(MeanEstimate { mean, half_width: Some(quantile * deviation / count.sqrt()) })
             }
         }
     }
@@ -57,9 +51,7 @@ pub(crate) struct Resampling {
 impl Resampling {
     /// Draws from this many units; `None` if these are fewer than [`FEWEST_UNITS`].
     pub(crate) fn new(units: usize) -> Option<Self> {
-        let below = u32::try_from(units)
-            .ok()
-            .filter(|_| units >= FEWEST_UNITS)?;
+        let below = u32::try_from(units).ok().filter(|_| units >= FEWEST_UNITS)?;
         // The same units give the same interval at every call and on every machine.
         let mut random = fastrand::Rng::with_seed(0);
         let draw = |_| {
@@ -69,10 +61,7 @@ impl Resampling {
             }
             times
         };
-        Some(Resampling {
-            times: (0..RESAMPLES).map(draw).collect(),
-            units,
-        })
+        Some(Resampling { times: (0..RESAMPLES).map(draw).collect(), units })
     }
 
     /// The units of each draw.
@@ -85,11 +74,7 @@ impl Resampling {
     /// narrow for few units, since they take the deviation of the samples for that of all that could have been drawn.
     pub(crate) fn interval(&self, samples: &[f64]) -> [f64; 2] {
         let mean = |times: &Vec<u32>| {
-            let sum: f64 = times
-                .iter()
-                .zip(samples)
-                .map(|(&times, sample)| f64::from(times) * sample)
-                .sum();
+            let sum: f64 = times.iter().zip(samples).map(|(&times, sample)| f64::from(times) * sample).sum();
             sum / self.units as f64
         };
         let mut means: Vec<f64> = self.times.iter().map(mean).collect();
@@ -115,17 +100,11 @@ mod tests {
         assert!((half - 1.9632).abs() < 1e-3, "{half}");
         // t with 1 and with 9 degrees of freedom: 12.706 and 2.2622.
         let two = MeanEstimate::from_samples(&[1.0, 3.0]).and_then(|two| two.half_width);
-        assert!(
-            two.is_some_and(|half| (half - 12.706).abs() < 1e-2),
-            "{two:?}"
-        );
+        assert!(two.is_some_and(|half| (half - 12.706).abs() < 1e-2), "{two:?}");
         let ten: Vec<f64> = (0..10).map(f64::from).collect();
         let ten = MeanEstimate::from_samples(&ten).and_then(|ten| ten.half_width);
         let expected = 2.2622 * (82.5_f64 / 9.0).sqrt() / 10_f64.sqrt();
-        assert!(
-            ten.is_some_and(|half| (half - expected).abs() < 1e-3),
-            "{ten:?}"
-        );
+        assert!(ten.is_some_and(|half| (half - expected).abs() < 1e-3), "{ten:?}");
         assert_eq!(MeanEstimate::from_samples(&[]), None);
     }
 

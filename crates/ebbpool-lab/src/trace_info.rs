@@ -57,11 +57,7 @@ impl Lab<'_> {
     }
 
     /// The description from the store, or computed and then stored; `None` if the caller stops.
-    pub(crate) fn stored_info(
-        &self,
-        source: &Source,
-        store: &dyn ResultStore,
-    ) -> Result<Option<TraceStatistics>, LabError> {
+    pub(crate) fn stored_info(&self, source: &Source, store: &dyn ResultStore) -> Result<Option<TraceStatistics>, LabError> {
         const KEY: &str = "trace info";
         let stored = store.get(KEY);
         if let Some(info) = stored.and_then(|json| serde_json::from_slice(&json).ok()) {

@@ -95,10 +95,7 @@ pub(crate) struct Resident {
 
 impl Resident {
     pub(crate) fn new(policy: Box<dyn Policy>) -> Resident {
-        Resident {
-            policy,
-            pages: BTreeMap::new(),
-        }
+        Resident { policy, pages: BTreeMap::new() }
     }
 
     /// The pages and their dirty flags, in ascending page order.
@@ -133,8 +130,7 @@ impl Resident {
 
     pub(crate) fn background(&mut self) -> Vec<(u64, bool)> {
         let written = self.policy.background();
-        self.pages
-            .extend(written.iter().map(|(page, _)| (*page, false)));
+        self.pages.extend(written.iter().map(|(page, _)| (*page, false)));
         written
     }
 }
@@ -164,25 +160,14 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    pub(crate) fn new(
-        frames: usize,
-        policy: Box<dyn Policy>,
-        clusters: Option<Clusters>,
-    ) -> Buffer {
-        Buffer {
-            frames,
-            policy: Resident::new(policy),
-            class: 0,
-            clusters,
-        }
+    pub(crate) fn new(frames: usize, policy: Box<dyn Policy>, clusters: Option<Clusters>) -> Buffer {
+        Buffer { frames, policy: Resident::new(policy), class: 0, clusters }
     }
 
     /// Evicts the pages in this order; `written` is already written.
     fn evict_all(&mut self, evictions: &[u64], written: Option<u64>) -> Vec<ModelEvent> {
         let mut events = Vec::new();
-        let any_dirty = evictions
-            .iter()
-            .any(|page| self.policy.dirty(*page) == Some(true));
+        let any_dirty = evictions.iter().any(|page| self.policy.dirty(*page) == Some(true));
         let whole = self.policy.padded_block().filter(|_| any_dirty);
         if let Some(block) = whole {
             let first = evictions[0] / block * block;
@@ -210,13 +195,7 @@ impl Buffer {
 }
 
 impl Model for Buffer {
-    fn reference(
-        &mut self,
-        page: u64,
-        write: bool,
-        next_use: Option<u64>,
-        pinned: &BTreeSet<u64>,
-    ) -> Vec<ModelEvent> {
+    fn reference(&mut self, page: u64, write: bool, next_use: Option<u64>, pinned: &BTreeSet<u64>) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         self.policy.next_use(next_use);
         let class = std::mem::take(&mut self.class);
@@ -251,9 +230,7 @@ impl Model for Buffer {
             if let Some(clusters) = &mut self.clusters
                 && dirty
             {
-                victim = clusters
-                    .victim(pinned)
-                    .expect("the page chosen is in a cluster");
+                victim = clusters.victim(pinned).expect("the page chosen is in a cluster");
                 clusters.leave(victim);
             }
             assert!(!pinned.contains(&victim));
@@ -301,11 +278,7 @@ impl Model for Buffer {
     }
 
     fn clean(&mut self, page: u64) {
-        assert_eq!(
-            self.policy.dirty(page),
-            Some(true),
-            "only dirty pages are cleaned"
-        );
+        assert_eq!(self.policy.dirty(page), Some(true), "only dirty pages are cleaned");
         self.policy.clean(page);
         if let Some(clusters) = &mut self.clusters {
             clusters.leave(page);
@@ -325,11 +298,7 @@ impl Model for Buffer {
     }
 
     fn resident(&self) -> Vec<(u64, bool)> {
-        self.policy
-            .pages()
-            .iter()
-            .map(|(page, dirty)| (*page, *dirty))
-            .collect()
+        self.policy.pages().iter().map(|(page, dirty)| (*page, *dirty)).collect()
     }
 
     fn target(&self) -> Option<f64> {

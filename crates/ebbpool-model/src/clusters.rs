@@ -26,10 +26,7 @@ pub(crate) fn ipd(pages: &[u64]) -> u128 {
     if pages.len() == 1 {
         return 1;
     }
-    pages
-        .windows(2)
-        .map(|two| u128::from(two[0].abs_diff(two[1])))
-        .sum()
+    pages.windows(2).map(|two| u128::from(two[0].abs_diff(two[1]))).sum()
 }
 
 /// IPD / (n^2 * max(1, globaltime - timestamp)).
@@ -42,12 +39,7 @@ pub(crate) fn priority(pages: &[u64], globaltime: u64, timestamp: u64) -> f64 {
 impl Clusters {
     pub(crate) fn new(size: u64, keys_now: bool) -> Clusters {
         assert!(size > 0);
-        Clusters {
-            size,
-            keys_now,
-            globaltime: 0,
-            clusters: Vec::new(),
-        }
+        Clusters { size, keys_now, globaltime: 0, clusters: Vec::new() }
     }
 
     /// The page's cluster, and its position in it.
@@ -129,11 +121,8 @@ impl Clusters {
         }
         let mut lowest: Option<(f64, usize, u64)> = None;
         for (c, cluster) in self.clusters.iter().enumerate() {
-            let key = if self.keys_now {
-                priority(&cluster.pages, self.globaltime, cluster.timestamp)
-            } else {
-                cluster.priority
-            };
+            let key =
+                if self.keys_now { priority(&cluster.pages, self.globaltime, cluster.timestamp) } else { cluster.priority };
             if let Some(page) = first_unpinned(cluster)
                 && lowest.is_none_or(|(least, _, _)| key < least)
             {

@@ -61,16 +61,8 @@ pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<FutureUse> {
     for (position, (page, write)) in trace.iter().enumerate().rev() {
         let position = position as u64;
         let (next_write, references) = next_writes.get(page).copied().unwrap_or((end, 0));
-        future[position as usize] = FutureUse {
-            position,
-            write: next_write,
-            references_to_write: references,
-        };
-        let from_here = if *write {
-            (Some(position), 1)
-        } else {
-            (next_write, references + 1)
-        };
+        future[position as usize] = FutureUse { position, write: next_write, references_to_write: references };
+        let from_here = if *write { (Some(position), 1) } else { (next_write, references + 1) };
         next_writes.insert(*page, from_here);
     }
     future
@@ -114,10 +106,7 @@ pub fn count(
     cluster_size: u64,
 ) -> ModelCounts {
     let options = (warmup, at_end_flush, cluster_size);
-    let trace = ModelTrace {
-        references: trace,
-        ..ModelTrace::default()
-    };
+    let trace = ModelTrace { references: trace, ..ModelTrace::default() };
     count_with_columns(spec, frames, trace, asymmetry, options)
 }
 
@@ -143,12 +132,7 @@ pub fn count_with_columns(
     asymmetry: f64,
     (warmup, at_end_flush, cluster_size): (usize, bool, u64),
 ) -> ModelCounts {
-    let ModelTrace {
-        references: trace,
-        classes,
-        requests,
-        checkpoints,
-    } = columns;
+    let ModelTrace { references: trace, classes, requests, checkpoints } = columns;
     let mut class_of: BTreeMap<u64, u32> = BTreeMap::new();
     for ((page, _), class) in trace.iter().zip(classes) {
         class_of.entry(*page).or_insert(*class);
@@ -161,11 +145,7 @@ pub fn count_with_columns(
     let mut written = Vec::new();
     let (mut background_writes, mut checkpoint_writes) = (0, 0);
     let next_uses = next_uses(trace);
-    let future = if spec.contains("cost-belady") {
-        foresee(trace, at_end_flush)
-    } else {
-        Vec::new()
-    };
+    let future = if spec.contains("cost-belady") { foresee(trace, at_end_flush) } else { Vec::new() };
     let mut dirty_before = 0;
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
         if position == warmup {
@@ -235,8 +215,7 @@ pub fn count_with_columns(
         dirty_left: dirty.len() as u64,
         dirty_before: dirty_before as u64,
         cluster_switches,
-        cluster_switch_factor: (reference_switches > 0)
-            .then(|| cluster_switches as f64 / reference_switches as f64),
+        cluster_switch_factor: (reference_switches > 0).then(|| cluster_switches as f64 / reference_switches as f64),
         distinct_pages: distinct_pages.len() as u64,
         background_writes,
         checkpoint_writes,
@@ -250,15 +229,7 @@ mod tests {
     #[test]
     fn counts_follow_the_definitions() {
         // lru, 2 frames: R1 W2 W3(1) R20(w2) R3 W40(20) R41(w3); in the end 40 is dirty.
-        let trace = [
-            (1, false),
-            (2, true),
-            (3, true),
-            (20, false),
-            (3, false),
-            (40, true),
-            (41, false),
-        ];
+        let trace = [(1, false), (2, true), (3, true), (20, false), (3, false), (40, true), (41, false)];
         let counts = count("lru", 2, &trace, 2.0, 0, false, 16);
         assert_eq!(
             counts,
@@ -295,11 +266,7 @@ mod tests {
         assert_eq!((warm.writes, warm.dirty_left, warm.dirty_before), (1, 0, 1));
         // 2 and 3 are dirty before the third reference to 3, and 40 after it.
         let checkpoints = |checkpoints, warmup, flush| {
-            let trace = ModelTrace {
-                references: &trace,
-                checkpoints,
-                ..ModelTrace::default()
-            };
+            let trace = ModelTrace { references: &trace, checkpoints, ..ModelTrace::default() };
             let counts = count_with_columns("lru", 2, trace, 2.0, (warmup, flush, 16));
             (counts.writes, counts.checkpoint_writes, counts.dirty_left)
         };
@@ -309,10 +276,7 @@ mod tests {
         assert_eq!(checkpoints(&[6], 7, false), (0, 0, 0));
         // All warm-up.
         let nothing = count("lru", 2, &trace, 2.0, 100, false, 16);
-        assert_eq!(
-            (nothing.references, nothing.reads, nothing.dirty_left),
-            (0, 0, 1)
-        );
+        assert_eq!((nothing.references, nothing.reads, nothing.dirty_left), (0, 0, 1));
         assert_eq!(nothing.cluster_switch_factor, None);
     }
 }

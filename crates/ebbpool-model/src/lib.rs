@@ -64,13 +64,7 @@ pub trait Model {
     ///
     /// If a victim is needed and every resident page is pinned, there is no event and no admission;
     /// the policy learns of the miss nevertheless.
-    fn reference(
-        &mut self,
-        page: u64,
-        write: bool,
-        next_use: Option<u64>,
-        pinned: &BTreeSet<u64>,
-    ) -> Vec<ModelEvent>;
+    fn reference(&mut self, page: u64, write: bool, next_use: Option<u64>, pinned: &BTreeSet<u64>) -> Vec<ModelEvent>;
 
     /// The time of the next reference in µs, and four times the number of the ring through which it is made plus the kind
     /// of that ring; passed before `background` and `reference` where they are known. A number and kind of 0 is no ring.

@@ -56,15 +56,8 @@ impl<T> List<T> {
     }
 
     /// The unpinned page nearest the LRU end that satisfies `condition`.
-    pub(crate) fn lru_such_that(
-        &self,
-        pinned: &BTreeSet<u64>,
-        condition: impl Fn(&T) -> bool,
-    ) -> Option<u64> {
-        self.items
-            .iter()
-            .find(|(page, state)| !pinned.contains(page) && condition(state))
-            .map(|(page, _)| *page)
+    pub(crate) fn lru_such_that(&self, pinned: &BTreeSet<u64>, condition: impl Fn(&T) -> bool) -> Option<u64> {
+        self.items.iter().find(|(page, state)| !pinned.contains(page) && condition(state)).map(|(page, _)| *page)
     }
 
     /// The pages from the LRU end.

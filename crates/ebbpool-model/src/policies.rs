@@ -141,14 +141,8 @@ fn classic(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
 /// The policies of servers.
 fn server(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
     let built = match spec.name.as_str() {
-        "postgres" => plain(
-            m,
-            postgres::Postgres::new(m, postgres::Parameters::from_spec(spec)),
-        ),
-        "innodb" => plain(
-            m,
-            innodb::Innodb::new(m, &innodb::Parameters::from_spec(spec)),
-        ),
+        "postgres" => plain(m, postgres::Postgres::new(m, postgres::Parameters::from_spec(spec))),
+        "innodb" => plain(m, innodb::Innodb::new(m, &innodb::Parameters::from_spec(spec))),
         "sqlite" => plain(m, sqlite::Sqlite::new(m, spec.number("commit", 0))),
         _ => return None,
     };
@@ -187,10 +181,7 @@ fn clean_first(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
             let block = spec.number("block", 64);
             let victims = spec.number("victims", 4);
             assert!(block > 0 && victims > 0, "ref needs blocks and victims");
-            plain(
-                m,
-                recently_evicted_first::RecentlyEvictedFirst::new(window, block, victims as usize),
-            )
+            plain(m, recently_evicted_first::RecentlyEvictedFirst::new(window, block, victims as usize))
         }
         "fab" => plain(m, fab::Fab::new(spec.number("block", 64))),
         "bplru" => {
@@ -274,10 +265,7 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
             let mut wrapped = Spec::parse(wrapped);
             let built = policy(&mut wrapped, m);
             wrapped.finish();
-            assert!(
-                built.clusters.is_none(),
-                "write clustering under ace is not modelled"
-            );
+            assert!(built.clusters.is_none(), "write clustering under ace is not modelled");
             plain(m, ace::Ace::new(built.policy, batch))
         }
         "auto" => {
@@ -288,10 +276,7 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
                 let mut expert = Spec::parse(text);
                 let built = policy(&mut expert, frames);
                 expert.finish();
-                assert!(
-                    built.clusters.is_none(),
-                    "write clustering under auto is not modelled"
-                );
+                assert!(built.clusters.is_none(), "write clustering under auto is not modelled");
                 built.policy
             };
             let twice = |text| (expert(text, m), expert(text, parameters.part));
@@ -306,9 +291,7 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
 /// The policies of a list in parentheses, in which an item with `=` and no `:` before it continues
 /// the policy before it.
 fn listed(text: &str) -> Vec<String> {
-    let inside = text
-        .strip_prefix('(')
-        .and_then(|rest| rest.strip_suffix(')'));
+    let inside = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     let mut policies: Vec<String> = Vec::new();
     for item in items(inside.unwrap_or(text)) {
         let before_value = item.split('=').next().unwrap_or(item);
@@ -325,20 +308,13 @@ fn listed(text: &str) -> Vec<String> {
 
 /// A policy without write clustering.
 fn plain(m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
-    BuiltPolicy {
-        m,
-        policy: Box::new(policy),
-        clusters: None,
-    }
+    BuiltPolicy { m, policy: Box::new(policy), clusters: None }
 }
 
 /// A policy with write clustering if `cluster` is given.
 fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
     let (size, keys_now) = (spec.number("cluster", 0), keys_now(spec));
-    BuiltPolicy {
-        clusters: (size > 0).then(|| Clusters::new(size, keys_now)),
-        ..plain(m, policy)
-    }
+    BuiltPolicy { clusters: (size > 0).then(|| Clusters::new(size, keys_now)), ..plain(m, policy) }
 }
 
 /// True if priorities of clusters are those at the choice of a victim, false if they are those at the last entry.
@@ -365,10 +341,7 @@ mod tests {
             let mut new = Buffer::new(frames, Box::new(example::CleanFirst::new()), None);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    new.reference(page, write, None, &none),
-                    cflru.reference(page, write, None, &none)
-                );
+                assert_eq!(new.reference(page, write, None, &none), cflru.reference(page, write, None, &none));
             }
         }
     }

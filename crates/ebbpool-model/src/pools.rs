@@ -135,11 +135,7 @@ impl Pool for TwoQueuePool {
         let kin = target / 4;
         let a1in = self.a1in.lru(pinned);
         let am = self.am.lru(pinned);
-        let first = if self.a1in.len() > kin {
-            a1in.or(am)
-        } else {
-            am.or(a1in)
-        };
+        let first = if self.a1in.len() > kin { a1in.or(am) } else { am.or(a1in) };
         first.expect("an unpinned page")
     }
 

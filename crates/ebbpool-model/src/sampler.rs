@@ -58,9 +58,7 @@ pub(crate) struct Slots<T> {
 
 impl<T> Slots<T> {
     pub(crate) fn new(m: usize) -> Slots<T> {
-        Slots {
-            slots: (0..m).map(|_| None).collect(),
-        }
+        Slots { slots: (0..m).map(|_| None).collect() }
     }
 
     pub(crate) fn admit(&mut self, page: u64, state: T) -> usize {
@@ -78,10 +76,7 @@ impl<T> Slots<T> {
 
     pub(crate) fn slot_of(&self, page: u64) -> usize {
         let resident = |slot: &Option<(u64, T)>| slot.as_ref().is_some_and(|(is, _)| *is == page);
-        self.slots
-            .iter()
-            .position(resident)
-            .expect("a resident page")
+        self.slots.iter().position(resident).expect("a resident page")
     }
 
     pub(crate) fn of(&mut self, page: u64) -> &mut T {
@@ -95,10 +90,7 @@ impl<T> Slots<T> {
     }
 
     pub(crate) fn evictable(&self, pinned: &std::collections::BTreeSet<u64>) -> Vec<bool> {
-        let evictable = |slot: &Option<(u64, T)>| {
-            slot.as_ref()
-                .is_some_and(|(page, _)| !pinned.contains(page))
-        };
+        let evictable = |slot: &Option<(u64, T)>| slot.as_ref().is_some_and(|(page, _)| !pinned.contains(page));
         self.slots.iter().map(evictable).collect()
     }
 }

@@ -14,32 +14,22 @@ impl Spec {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut parameters = BTreeMap::new();
         for item in items(rest) {
-            let (key, value) = item
-                .split_once('=')
-                .unwrap_or_else(|| panic!("no `=` in `{item}` of `{text}`"));
+            let (key, value) = item.split_once('=').unwrap_or_else(|| panic!("no `=` in `{item}` of `{text}`"));
             let before = parameters.insert(key.to_string(), value.to_string());
             assert!(before.is_none(), "`{key}` twice in `{text}`");
         }
-        Spec {
-            text: text.to_string(),
-            name: name.to_string(),
-            parameters,
-        }
+        Spec { text: text.to_string(), name: name.to_string(), parameters }
     }
 
     /// The parameter as text, or its default.
     pub(crate) fn text(&mut self, key: &str, default: &str) -> String {
-        self.parameters
-            .remove(key)
-            .unwrap_or_else(|| default.to_string())
+        self.parameters.remove(key).unwrap_or_else(|| default.to_string())
     }
 
     /// The parameter as a whole number, or its default.
     pub(crate) fn number(&mut self, key: &str, default: u64) -> u64 {
         let value = self.text(key, &default.to_string());
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("`{key}={value}` is not a whole number"))
+        value.parse().unwrap_or_else(|_| panic!("`{key}={value}` is not a whole number"))
     }
 
     /// The parameter as a fraction, or its default.
@@ -92,17 +82,11 @@ impl Fraction {
         };
         let (whole, places) = decimal.split_once('.').unwrap_or((decimal, ""));
         let digits = format!("{whole}{places}");
-        assert!(
-            !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()),
-            "`{text}` is not a decimal"
-        );
+        assert!(!digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()), "`{text}` is not a decimal");
         let numerator: u128 = digits.parse().expect("few digits");
         let denominator = 10u128.pow(places.len() as u32) * percent;
         assert!(numerator <= denominator, "`{text}` is more than 1");
-        Fraction {
-            numerator,
-            denominator,
-        }
+        Fraction { numerator, denominator }
     }
 
     /// floor(f * m).

@@ -32,13 +32,7 @@ fn references(text: &str) -> Vec<(u64, bool)> {
 impl Player {
     /// `future` is the whole trace that will be played, for belady; other policies do not need it.
     pub(crate) fn new(model: Box<dyn Model>, future: &str) -> Player {
-        Player {
-            model,
-            pinned: BTreeSet::new(),
-            next_uses: next_uses(&references(future)),
-            position: 0,
-            events: Vec::new(),
-        }
+        Player { model, pinned: BTreeSet::new(), next_uses: next_uses(&references(future)), position: 0, events: Vec::new() }
     }
 
     /// Plays the next part of the trace and returns the victims in order.
@@ -96,14 +90,9 @@ fn worked_example_1() {
     assert_eq!((fd_static.reads, fd_static.writes), (8, 1));
     // A is written when B is.
     let events = events("fd-static:clean=1", 2, EXAMPLE_1);
-    let at = events
-        .iter()
-        .position(|event| *event == ModelEvent::Write(1));
+    let at = events.iter().position(|event| *event == ModelEvent::Write(1));
     let at = at.expect("A is written");
-    assert_eq!(
-        events[at + 1..at + 3],
-        [ModelEvent::Evict(1), ModelEvent::Read(2)]
-    );
+    assert_eq!(events[at + 1..at + 3], [ModelEvent::Evict(1), ModelEvent::Read(2)]);
 }
 
 #[test]
@@ -168,69 +157,16 @@ fn worked_example_5() {
 
 /// One specification or more of every policy.
 const SPECS: &[&str] = &[
-    "fifo",
-    "lru",
-    "clock",
-    "belady",
-    "cflru",
-    "cflru:window=29%",
-    "cflru-c",
-    "cflru-c:window=0",
-    "cflru-e",
-    "dl-cflru-e",
-    "fab:block=4",
-    "bplru:block=4",
-    "bplru:block=4,padding=true",
-    "lru-wsr",
-    "ccf-lru",
-    "ad-lru",
-    "ad-lru:min_lc=0.9",
-    "casa",
-    "ref",
-    "ref:block=4,victims=2,window=0.3",
-    "cfdc",
-    "cfdc:cluster=0",
-    "cfdc:cluster=4,keys=entry",
-    "cfdc:cluster=4,window=1",
-    "cfdc:cluster=4,window=0",
-    "fd-static",
-    "fd-static:clean=25%",
-    "fd-buffer",
-    "fd-buffer:interval=50",
-    "fd-buffer:interval=auto",
-    "fd-buffer:interval=50,group=3",
-    "fd-buffer:interval=1,pools=clock",
-    "fd-exact:interval=50,pools=2q",
-    "lru-c",
-    "lru-c:batch=0",
-    "lru-c:batch=1",
-    "lru-c:batch=3",
-    "wa-landlord",
-    "acr",
-    "acr:top=0.9,cost=physical",
-    "dulo",
-    "dulo:bank=50%,correlation=0",
-    "for",
-    "h-arc",
-    "hyperbolic",
-    "lhd",
-    "lecar",
-    "cacheus",
-    "watt",
-    "ace",
-    "ace:policy=clock,batch=3",
-    "ace:policy=(cfdc:cluster=4),batch=64",
-    "fifo:cluster=4",
-    "lru:cluster=4",
-    "clock:cluster=4",
-    "cflru:cluster=4",
-    "lru-wsr:cluster=4",
-    "casa:cluster=4",
-    "ccf-lru:cluster=4",
-    "ad-lru:cluster=4",
-    "fd-static:cluster=4",
-    "fd-buffer:cluster=4,interval=50",
-    "fd-buffer:cluster=4,interval=50,pools=2q",
+    "fifo", "lru", "clock", "belady", "cflru", "cflru:window=29%", "cflru-c", "cflru-c:window=0", "cflru-e", "dl-cflru-e",
+    "fab:block=4", "bplru:block=4", "bplru:block=4,padding=true", "lru-wsr", "ccf-lru", "ad-lru", "ad-lru:min_lc=0.9", "casa",
+    "ref", "ref:block=4,victims=2,window=0.3", "cfdc", "cfdc:cluster=0", "cfdc:cluster=4,keys=entry",
+    "cfdc:cluster=4,window=1", "cfdc:cluster=4,window=0", "fd-static", "fd-static:clean=25%", "fd-buffer",
+    "fd-buffer:interval=50", "fd-buffer:interval=auto", "fd-buffer:interval=50,group=3", "fd-buffer:interval=1,pools=clock",
+    "fd-exact:interval=50,pools=2q", "lru-c", "lru-c:batch=0", "lru-c:batch=1", "lru-c:batch=3", "wa-landlord", "acr",
+    "acr:top=0.9,cost=physical", "dulo", "dulo:bank=50%,correlation=0", "for", "h-arc", "hyperbolic", "lhd", "lecar",
+    "cacheus", "watt", "ace", "ace:policy=clock,batch=3", "ace:policy=(cfdc:cluster=4),batch=64", "fifo:cluster=4",
+    "lru:cluster=4", "clock:cluster=4", "cflru:cluster=4", "lru-wsr:cluster=4", "casa:cluster=4", "ccf-lru:cluster=4",
+    "ad-lru:cluster=4", "fd-static:cluster=4", "fd-buffer:cluster=4,interval=50", "fd-buffer:cluster=4,interval=50,pools=2q",
 ];
 
 /// With pins, cleaning and changing costs, every model has the properties of a buffer.
@@ -306,13 +242,8 @@ fn check(
         let padded = spec.contains("padding=true");
         let mut evicted = 0;
         for event in before {
-            let (ModelEvent::Read(page)
-            | ModelEvent::Pad(page)
-            | ModelEvent::Write(page)
-            | ModelEvent::Evict(page)) = event;
-            let position = resident
-                .iter()
-                .position(|resident_page| resident_page.0 == *page);
+            let (ModelEvent::Read(page) | ModelEvent::Pad(page) | ModelEvent::Write(page) | ModelEvent::Evict(page)) = event;
+            let position = resident.iter().position(|resident_page| resident_page.0 == *page);
             match event {
                 ModelEvent::Read(_) => panic!("{context}"),
                 ModelEvent::Pad(_) => assert!(padded && position.is_none(), "{context}"),
@@ -347,10 +278,7 @@ fn estimates_of_one_kind_of_reference_are_exact() {
     let frames = 16;
     for seed in 0..8 {
         for writes in [false, true] {
-            let trace: Vec<(u64, bool)> = workload(seed, 500, 40)
-                .into_iter()
-                .map(|(page, _)| (page, writes))
-                .collect();
+            let trace: Vec<(u64, bool)> = workload(seed, 500, 40).into_iter().map(|(page, _)| (page, writes)).collect();
             let mut fd = model("fd-buffer:interval=500", frames);
             let no_pins = BTreeSet::new();
             for (page, write) in &trace {

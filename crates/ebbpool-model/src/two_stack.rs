@@ -107,11 +107,7 @@ impl TwoStack {
             let md = self.m - mc;
             let pc = 1.0 - c[mc] as f64 / self.n as f64;
             let pd = 1.0 - d[md] as f64 / self.n as f64;
-            let pdw = if self.writes == 0 {
-                0.0
-            } else {
-                1.0 - dw[md] as f64 / self.writes as f64
-            };
+            let pdw = if self.writes == 0 { 0.0 } else { 1.0 - dw[md] as f64 / self.writes as f64 };
             [pc, pd, pdw]
         });
         estimates.collect()
@@ -163,11 +159,7 @@ mod tests {
         assert_eq!(two.dw, [0, 1, 1, 0, 0, 2]);
         assert_eq!(
             two.estimates(),
-            [
-                [1.0, 1.0 - 4.0 / 6.0, 0.5],
-                [1.0, 1.0 - 4.0 / 6.0, 0.5],
-                [1.0 - 2.0 / 6.0, 1.0 - 1.0 / 6.0, 0.75],
-            ]
+            [[1.0, 1.0 - 4.0 / 6.0, 0.5], [1.0, 1.0 - 4.0 / 6.0, 0.5], [1.0 - 2.0 / 6.0, 1.0 - 1.0 / 6.0, 0.75],]
         );
     }
 

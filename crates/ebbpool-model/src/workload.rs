@@ -123,11 +123,7 @@ impl Phase {
         let salt = random.below(4) << 32;
         let repeat_share = [0, 10, 40][random.below(3) as usize];
         // A part of the pages, in half of the phases all of them.
-        let size = if random.chance(50) {
-            pages
-        } else {
-            1 + random.below(pages)
-        };
+        let size = if random.chance(50) { pages } else { 1 + random.below(pages) };
         let start = random.below(pages);
         Phase {
             kind,
@@ -176,11 +172,7 @@ impl Phase {
             }
             PhaseKind::Again => {
                 let longest = (trace.len() as u64).min(2 * pages);
-                let back = if random.chance(50) {
-                    random.below(longest)
-                } else {
-                    random.below_skewed(longest)
-                };
+                let back = if random.chance(50) { random.below(longest) } else { random.below_skewed(longest) };
                 match trace.len() {
                     0 => self.start,
                     len => trace[len - 1 - back as usize].0,
@@ -224,13 +216,7 @@ mod tests {
 
     #[test]
     fn hits_and_misses_reads_and_writes_at_all_sizes() {
-        for (frames, pages, references) in [
-            (1, 2, 500),
-            (2, 4, 500),
-            (7, 14, 2000),
-            (64, 160, 10_000),
-            (1000, 2000, 20_000),
-        ] {
+        for (frames, pages, references) in [(1, 2, 500), (2, 4, 500), (7, 14, 2000), (64, 160, 10_000), (1000, 2000, 20_000)] {
             for seed in 0..4 {
                 let trace = workload(seed, references, pages);
                 let counts = count("lru", frames, &trace, 1.0, 0, false, 16);
@@ -246,25 +232,8 @@ mod tests {
     #[test]
     fn policies_differ() {
         let specs = [
-            "fifo",
-            "lru",
-            "clock",
-            "lirs",
-            "s3-fifo",
-            "sieve",
-            "w-tinylfu",
-            "belady",
-            "cflru",
-            "cflru-c",
-            "lru-wsr",
-            "lirs-wsr",
-            "ccf-lru",
-            "ad-lru",
-            "casa",
-            "ref:block=8,victims=2",
-            "cfdc",
-            "cfdc:cluster=16",
-            "fd-static",
+            "fifo", "lru", "clock", "lirs", "s3-fifo", "sieve", "w-tinylfu", "belady", "cflru", "cflru-c", "lru-wsr",
+            "lirs-wsr", "ccf-lru", "ad-lru", "casa", "ref:block=8,victims=2", "cfdc", "cfdc:cluster=16", "fd-static",
             "fd-buffer:interval=300",
         ];
         let trace = workload(1, 5000, 160);
@@ -272,10 +241,7 @@ mod tests {
         for spec in specs {
             let counts = count(spec, 64, &trace, 8.0, 0, false, 16);
             let row = (counts.reads, counts.writes, counts.cluster_switches);
-            assert!(
-                seen.insert(row),
-                "{spec} behaves as another policy: {row:?}"
-            );
+            assert!(seen.insert(row), "{spec} behaves as another policy: {row:?}");
         }
     }
 }

@@ -33,12 +33,7 @@ struct Block<T> {
 impl<const N: usize, T: Default> Blocks<N, T> {
     /// No blocks yet, of `size` pages each, over frames `0..frames`.
     pub(crate) fn new(frames: u32, size: u64) -> Self {
-        Blocks {
-            size,
-            blocks: Slots::new(),
-            block_of: vec![0; frames as usize],
-            lists: Lists::new(frames),
-        }
+        Blocks { size, blocks: Slots::new(), block_of: vec![0; frames as usize], lists: Lists::new(frames) }
     }
 
     /// The number of frames, resident pages or not.
@@ -95,11 +90,7 @@ impl<const N: usize, T: Default> Blocks<N, T> {
 
     /// The first frame listed under the block in `slot` that may be evicted.
     #[inline]
-    pub(crate) fn first_where(
-        &self,
-        slot: u32,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    pub(crate) fn first_where(&self, slot: u32, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.lists.find_from_lru(Self::list_of(slot), may_evict)
     }
 
@@ -118,11 +109,7 @@ impl<const N: usize, T: Default> Blocks<N, T> {
                 (slot, false)
             }
             None => {
-                let block = Block {
-                    holders: 1,
-                    listed: 0,
-                    of_owner: T::default(),
-                };
+                let block = Block { holders: 1, listed: 0, of_owner: T::default() };
                 let slot = self.blocks.insert(number, block);
                 self.lists.add_up_to(Self::list_of(slot));
                 (slot, true)

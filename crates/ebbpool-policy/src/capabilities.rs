@@ -51,10 +51,8 @@ bitflags! {
 
 impl Capabilities {
     /// What no program knows in advance.
-    pub const OFFLINE: Capabilities = Capabilities::NEXT_USES
-        .union(Capabilities::NEXT_WRITES)
-        .union(Capabilities::PRICES)
-        .union(Capabilities::PROBABILITIES);
+    pub const OFFLINE: Capabilities =
+        Capabilities::NEXT_USES.union(Capabilities::NEXT_WRITES).union(Capabilities::PRICES).union(Capabilities::PROBABILITIES);
 
     /// What only a driver that plays a server can serve.
     pub const SERVER: Capabilities = Capabilities::REQUESTS

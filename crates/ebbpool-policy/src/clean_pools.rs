@@ -115,12 +115,7 @@ impl PoolEstimator {
     /// For two pools of `frames` frames together, at least 1. Without present conditions a page
     /// counts as present in every pool whose stack holds it near enough to the top.
     pub fn new(frames: u32, present_conditions: bool) -> Self {
-        PoolEstimator {
-            stacks: TwoStack::of_pages(frames),
-            frames,
-            writes: 0,
-            present_conditions,
-        }
+        PoolEstimator { stacks: TwoStack::of_pages(frames), frames, writes: 0, present_conditions }
     }
 
     /// Counts a reference to a page. Pages are numbered densely; each takes 16 bytes.
@@ -142,18 +137,10 @@ impl PoolEstimator {
         let writes = std::mem::take(&mut self.writes);
         let dirty = self.frames.saturating_sub(clean);
         let missed = |hits: &[u32], frames: u32, of: u64| {
-            let hits: u64 = hits
-                .iter()
-                .take(frames as usize + 1)
-                .map(|&hits| u64::from(hits))
-                .sum();
+            let hits: u64 = hits.iter().take(frames as usize + 1).map(|&hits| u64::from(hits)).sum();
             (of > 0).then(|| 1.0 - hits as f64 / of as f64)
         };
-        Some([
-            missed(&hits[0], clean, references)?,
-            missed(&hits[1], dirty, references)?,
-            missed(&hits[2], dirty, writes)?,
-        ])
+        Some([missed(&hits[0], clean, references)?, missed(&hits[1], dirty, references)?, missed(&hits[2], dirty, writes)?])
     }
 }
 
@@ -171,10 +158,7 @@ mod tests {
     use super::*;
 
     /// Page 1 is written, then pushed down by two other writes, then read twice.
-    fn estimates_after_a_read_from_far_down(
-        present_conditions: bool,
-        clean: u32,
-    ) -> Option<[f64; 3]> {
+    fn estimates_after_a_read_from_far_down(present_conditions: bool, clean: u32) -> Option<[f64; 3]> {
         let mut pools = PoolEstimator::new(4, present_conditions);
         for page in [1, 2, 3] {
             pools.reference(page, Access::Write);
@@ -189,22 +173,10 @@ mod tests {
     #[test]
     fn a_page_is_present_in_one_pool_with_conditions_and_in_both_without() {
         // Its distance was 3: with 1 dirty frame it moved to the clean pool, with 3 it stayed.
-        assert_eq!(
-            estimates_after_a_read_from_far_down(true, 3),
-            Some([0.5, 1.0, 1.0])
-        );
-        assert_eq!(
-            estimates_after_a_read_from_far_down(true, 1),
-            Some([1.0, 0.5, 1.0])
-        );
-        assert_eq!(
-            estimates_after_a_read_from_far_down(false, 3),
-            Some([0.5, 0.5, 1.0])
-        );
-        assert_eq!(
-            estimates_after_a_read_from_far_down(false, 1),
-            Some([0.5, 0.5, 1.0])
-        );
+        assert_eq!(estimates_after_a_read_from_far_down(true, 3), Some([0.5, 1.0, 1.0]));
+        assert_eq!(estimates_after_a_read_from_far_down(true, 1), Some([1.0, 0.5, 1.0]));
+        assert_eq!(estimates_after_a_read_from_far_down(false, 3), Some([0.5, 0.5, 1.0]));
+        assert_eq!(estimates_after_a_read_from_far_down(false, 1), Some([0.5, 0.5, 1.0]));
     }
 
     #[test]

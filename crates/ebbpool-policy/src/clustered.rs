@@ -7,8 +7,8 @@ use crate::clusters::{Clusters, KEYS, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass,
-    PageProbabilities, Policy, RecordedRequest, forward,
+    Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy,
+    RecordedRequest, forward,
 };
 use crate::spec::CLUSTER;
 
@@ -91,17 +91,9 @@ impl<P: Policy> Policy for Clustered<P> {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let chosen = self.policy.victim(incoming, &may_evict)?;
-        if self.dirty[chosen as usize] {
-            self.clusters.victim(&self.lists, may_evict)
-        } else {
-            Some(chosen)
-        }
+        if self.dirty[chosen as usize] { self.clusters.victim(&self.lists, may_evict) } else { Some(chosen) }
     }
 
     #[inline]

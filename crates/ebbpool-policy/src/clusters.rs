@@ -170,20 +170,14 @@ impl Clusters {
 
     /// The frame to be written next: the first in order of entry in the victim cluster that may be
     /// evicted. A cluster once chosen stays the victim until it is empty.
-    pub(crate) fn victim<const N: usize>(
-        &mut self,
-        lists: &Lists<N>,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    pub(crate) fn victim<const N: usize>(&mut self, lists: &Lists<N>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let first = |slot| lists.find_from_lru(list_of::<N>(slot), &may_evict);
         if let Some(frame) = self.victim.and_then(first) {
             return Some(frame);
         }
         let may_be_written = |slot| first(slot).is_some();
         let slot = match &mut self.order {
-            Order::Now(tournament) => {
-                tournament.least_where(&self.clusters, self.global_time, may_be_written)
-            }
+            Order::Now(tournament) => tournament.least_where(&self.clusters, self.global_time, may_be_written),
             Order::Entry(heap) => heap.least_where(may_be_written),
         }?;
         self.victim = Some(slot);
@@ -194,12 +188,7 @@ impl Clusters {
         if let Some(slot) = self.clusters.find(number) {
             return slot;
         }
-        let cluster = Cluster {
-            pages: 0,
-            distance: 0,
-            timestamp: self.global_time,
-            created: self.created,
-        };
+        let cluster = Cluster { pages: 0, distance: 0, timestamp: self.global_time, created: self.created };
         self.created += 1;
         let slot = self.clusters.insert(number, cluster);
         lists.add_up_to(list_of::<N>(slot));
@@ -278,15 +267,8 @@ mod tests {
     /// priorities.
     #[test]
     fn priorities_of_figure_3() {
-        let priority = |pages: u32, distance: u64, timestamp: u64| {
-            Cluster {
-                pages,
-                distance,
-                timestamp,
-                created: 0,
-            }
-            .priority(10)
-        };
+        let priority =
+            |pages: u32, distance: u64, timestamp: u64| Cluster { pages, distance, timestamp, created: 0 }.priority(10);
         assert_eq!(priority(3, 8, 6), 2.0 / 9.0);
         assert_eq!(priority(2, 1, 8), 1.0 / 8.0);
         assert_eq!(priority(1, 0, 2), 1.0 / 8.0);

@@ -153,11 +153,7 @@ impl DistanceStack {
             older += (bits & mask).count_ones();
             newer += (bits & !mask).count_ones();
         }
-        if block == self.current_block() {
-            newer
-        } else {
-            self.len - older - self.tree.sum_before(block)
-        }
+        if block == self.current_block() { newer } else { self.len - older - self.tree.sum_before(block) }
     }
 
     /// Moves all entries together at the start of the axis. `positions` are all positions that the

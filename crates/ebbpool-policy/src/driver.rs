@@ -78,12 +78,7 @@ pub trait Driver {
 /// Serves a miss of `page`, which `ghost` remembers. Returns the frame that the page is admitted to, or `None`
 /// if every page is pinned.
 #[inline]
-pub fn miss<D: Driver>(
-    driver: &mut D,
-    page: Page,
-    ghost: Option<Ghost>,
-    access: Access,
-) -> Option<Frame> {
+pub fn miss<D: Driver>(driver: &mut D, page: Page, ghost: Option<Ghost>, access: Access) -> Option<Frame> {
     let policy = driver.policy();
     policy.miss(page, ghost, access);
     let does = policy.capabilities();
@@ -108,14 +103,9 @@ pub fn miss<D: Driver>(
 
 /// Evicts the policy's victim, and what the policy evicts with it.
 #[inline]
-fn replace<D: Driver>(
-    driver: &mut D,
-    does: Capabilities,
-    incoming: (Page, Access),
-) -> Option<Frame> {
-    const MORE_THAN_THE_VICTIM: Capabilities = Capabilities::WRITES_TOGETHER
-        .union(Capabilities::EVICTS_MORE)
-        .union(Capabilities::PADDING);
+fn replace<D: Driver>(driver: &mut D, does: Capabilities, incoming: (Page, Access)) -> Option<Frame> {
+    const MORE_THAN_THE_VICTIM: Capabilities =
+        Capabilities::WRITES_TOGETHER.union(Capabilities::EVICTS_MORE).union(Capabilities::PADDING);
     let victim = driver.claim_victim(incoming)?;
     if !does.intersects(MORE_THAN_THE_VICTIM) {
         driver.evict(victim);

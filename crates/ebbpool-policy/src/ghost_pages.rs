@@ -136,9 +136,7 @@ impl GhostPages {
             pages.reserve_exact(ghosts - pages.len());
             pages.resize(ghosts, 0);
         }
-        self.first = (0..ghosts.div_ceil(2) as u32)
-            .map(|chain| END | chain)
-            .collect();
+        self.first = (0..ghosts.div_ceil(2) as u32).map(|chain| END | chain).collect();
         for ghost in 0..ghosts as Ghost {
             if self.next[ghost as usize] == ghost {
                 continue;
@@ -170,11 +168,7 @@ mod tests {
 
         fn hit(&mut self, _frame: Frame, _access: Access) {}
 
-        fn victim<F: Fn(Frame) -> bool>(
-            &mut self,
-            _incoming: Option<(Page, Access)>,
-            _may_evict: F,
-        ) -> Option<Frame> {
+        fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, _may_evict: F) -> Option<Frame> {
             None
         }
 
@@ -204,9 +198,7 @@ mod tests {
             let table = &mut GhostPages::with_capacity(&policy, 0);
             set(table, &mut policy, 10, Some(3));
             set(table, &mut policy, 11, Some(0));
-            let found = |table: &GhostPages, policy: &Remembering| {
-                [10, 11, 12].map(|page| table.get(page, policy))
-            };
+            let found = |table: &GhostPages, policy: &Remembering| [10, 11, 12].map(|page| table.get(page, policy));
             assert_eq!(found(table, &policy), [Some(3), Some(0), None]);
             set(table, &mut policy, 12, Some(3));
             assert_eq!(found(table, &policy), [None, Some(0), Some(3)]);
@@ -220,19 +212,14 @@ mod tests {
 
     #[test]
     fn a_table_with_room_and_one_that_grows_find_what_was_stored() {
-        for (mut policy, room) in policies()
-            .into_iter()
-            .flat_map(|policy| [0, 1, 40, 100].map(|room| (Remembering(policy.0.clone()), room)))
+        for (mut policy, room) in
+            policies().into_iter().flat_map(|policy| [0, 1, 40, 100].map(|room| (Remembering(policy.0.clone()), room)))
         {
             let table = &mut GhostPages::with_capacity(&policy, room);
             let mut of_page: HashMap<Page, Ghost> = HashMap::new();
             for at in 0..20_000u64 {
                 let mixed = ebbpool_cost::mixed(at);
-                let page = if mixed & 1 == 0 {
-                    mixed >> 8 & 63
-                } else {
-                    u64::MAX - (mixed >> 8 & 63)
-                };
+                let page = if mixed & 1 == 0 { mixed >> 8 & 63 } else { u64::MAX - (mixed >> 8 & 63) };
                 let ghost = (mixed >> 32 & 7 > 0).then_some((mixed >> 40) as Ghost % 40);
                 set(table, &mut policy, page, ghost);
                 of_page.remove(&page);

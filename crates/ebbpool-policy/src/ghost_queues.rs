@@ -24,11 +24,7 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
         let capacity = capacity.min(MOST_GHOSTS);
         let mut order = Lists::new(capacity);
         (0..capacity).for_each(|ghost| order.push_mru(Self::FREE, ghost));
-        GhostQueues {
-            order,
-            pages: vec![0; capacity as usize],
-            list_of: vec![Self::FREE as u8; capacity as usize],
-        }
+        GhostQueues { order, pages: vec![0; capacity as usize], list_of: vec![Self::FREE as u8; capacity as usize] }
     }
 
     /// The number of pages that there is room for: every ghost is below it.
@@ -105,8 +101,7 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
 
     #[inline]
     fn relink(&mut self, ghost: Ghost, list: usize) {
-        self.order
-            .remove(usize::from(self.list_of[ghost as usize]), ghost);
+        self.order.remove(usize::from(self.list_of[ghost as usize]), ghost);
         self.order.push_mru(list, ghost);
         self.list_of[ghost as usize] = list as u8;
     }

@@ -38,10 +38,7 @@ impl GhostList {
     pub(crate) fn take(&mut self, page: Page) -> bool {
         let hash = self.hasher.hash_one(page);
         let pages = &self.pages;
-        let Ok(entry) = self
-            .index
-            .find_entry(hash, |&slot| pages[slot as usize] == page)
-        else {
+        let Ok(entry) = self.index.find_entry(hash, |&slot| pages[slot as usize] == page) else {
             return false;
         };
         let (slot, _) = entry.remove();
@@ -66,10 +63,7 @@ impl GhostList {
         self.order.push_mru(REMEMBERED, slot);
         self.pages[slot as usize] = page;
         let (pages, hasher) = (&self.pages, &self.hasher);
-        self.index
-            .insert_unique(hasher.hash_one(page), slot, |&slot| {
-                hasher.hash_one(pages[slot as usize])
-            });
+        self.index.insert_unique(hasher.hash_one(page), slot, |&slot| hasher.hash_one(pages[slot as usize]));
     }
 
     fn forget_oldest(&mut self) {

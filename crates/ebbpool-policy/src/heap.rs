@@ -35,12 +35,9 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
     /// Makes room for items `0..capacity` of a heap that grows.
     pub(crate) fn reserve(&mut self, capacity: u32) {
         let capacity = capacity as usize;
-        self.keys
-            .reserve_exact(capacity.saturating_sub(self.keys.len()));
-        self.items
-            .reserve_exact(capacity.saturating_sub(self.items.len()));
-        self.positions
-            .reserve_exact(capacity.saturating_sub(self.positions.len()));
+        self.keys.reserve_exact(capacity.saturating_sub(self.keys.len()));
+        self.items.reserve_exact(capacity.saturating_sub(self.items.len()));
+        self.positions.reserve_exact(capacity.saturating_sub(self.positions.len()));
     }
 
     /// The item with the least key.
@@ -184,9 +181,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         loop {
             let first = position * ARITY + 1;
             let end = (first + ARITY).min(self.keys.len());
-            let Some(least) =
-                (first..end).reduce(|a, b| if self.keys[b] < self.keys[a] { b } else { a })
-            else {
+            let Some(least) = (first..end).reduce(|a, b| if self.keys[b] < self.keys[a] { b } else { a }) else {
                 return position;
             };
             if key <= self.keys[least] {

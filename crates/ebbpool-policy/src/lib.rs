@@ -34,13 +34,12 @@ pub use driver::{Driver, MissScratch, miss};
 pub use ghost_pages::GhostPages;
 pub use lists::Lists;
 pub use policy::{
-    Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost,
-    MOST_GHOSTS, NextUse, Page, PageClass, PageProbabilities, PageProbability, Policy,
-    RecordedRequest, UNKNOWN_CLASS,
+    Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
+    PageClass, PageProbabilities, PageProbability, Policy, RecordedRequest, UNKNOWN_CLASS,
 };
 pub use spec::{
-    BLOCK, CLUSTER, MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, PolicyParameter, PolicySpec,
-    SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, PolicyParameter, PolicySpec, SpecError, Value, WINDOW,
+    split_list,
 };
 
 /// The version of this crate, which is part of the keys of stored results. The number after the plus sign rises when a

@@ -24,19 +24,9 @@ struct Node {
 impl<const N: usize> Lists<N> {
     /// `N` empty lists for frames `0..frames`.
     pub fn new(frames: u32) -> Self {
-        let unlinked = (0..frames).map(|_| Node {
-            lruward: 0,
-            mruward: 0,
-        });
-        let sentinels = (0..N as u32).map(|list| Node {
-            lruward: frames + list,
-            mruward: frames + list,
-        });
-        Lists {
-            nodes: unlinked.chain(sentinels).collect(),
-            frames,
-            lens: [0; N],
-        }
+        let unlinked = (0..frames).map(|_| Node { lruward: 0, mruward: 0 });
+        let sentinels = (0..N as u32).map(|list| Node { lruward: frames + list, mruward: frames + list });
+        Lists { nodes: unlinked.chain(sentinels).collect(), frames, lens: [0; N] }
     }
 
     #[inline]
@@ -59,18 +49,14 @@ impl<const N: usize> Lists<N> {
                 // included.
                 self.nodes.reserve_exact(list / 4 + 1);
             }
-            self.nodes.push(Node {
-                lruward: sentinel,
-                mruward: sentinel,
-            });
+            self.nodes.push(Node { lruward: sentinel, mruward: sentinel });
         }
     }
 
     /// Makes room for lists up to number `list`.
     pub(crate) fn reserve_up_to(&mut self, list: usize) {
         let nodes = self.sentinel(list) as usize + 1;
-        self.nodes
-            .reserve_exact(nodes.saturating_sub(self.nodes.len()));
+        self.nodes.reserve_exact(nodes.saturating_sub(self.nodes.len()));
     }
 
     /// Number of frames in `list`, which is one of the `N`.
@@ -117,11 +103,7 @@ impl<const N: usize> Lists<N> {
 
     /// The first frame from `at` towards the MRU end of its list that satisfies `condition`.
     #[inline]
-    pub(crate) fn find_from(
-        &self,
-        mut at: Option<Frame>,
-        condition: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    pub(crate) fn find_from(&self, mut at: Option<Frame>, condition: impl Fn(Frame) -> bool) -> Option<Frame> {
         while let Some(frame) = at {
             if condition(frame) {
                 return at;
@@ -143,10 +125,7 @@ impl<const N: usize> Lists<N> {
     pub fn push_lru(&mut self, list: usize, frame: Frame) {
         let end = self.sentinel(list);
         let oldest = self.nodes[end as usize].mruward;
-        self.nodes[frame as usize] = Node {
-            lruward: end,
-            mruward: oldest,
-        };
+        self.nodes[frame as usize] = Node { lruward: end, mruward: oldest };
         self.nodes[oldest as usize].lruward = frame;
         self.nodes[end as usize].mruward = frame;
         self.lens[list] += 1;
@@ -156,10 +135,7 @@ impl<const N: usize> Lists<N> {
     #[inline]
     pub(crate) fn push_lruward_of(&mut self, list: usize, neighbour: Frame, frame: Frame) {
         let lruward = self.nodes[neighbour as usize].lruward;
-        self.nodes[frame as usize] = Node {
-            lruward,
-            mruward: neighbour,
-        };
+        self.nodes[frame as usize] = Node { lruward, mruward: neighbour };
         self.nodes[lruward as usize].mruward = frame;
         self.nodes[neighbour as usize].lruward = frame;
         self.lens[list] += 1;
@@ -201,10 +177,7 @@ impl<const N: usize> Lists<N> {
     pub(crate) fn link_mru(&mut self, list: usize, frame: Frame) {
         let end = self.sentinel(list);
         let newest = self.nodes[end as usize].lruward;
-        self.nodes[frame as usize] = Node {
-            lruward: newest,
-            mruward: end,
-        };
+        self.nodes[frame as usize] = Node { lruward: newest, mruward: end };
         self.nodes[newest as usize].mruward = frame;
         self.nodes[end as usize].lruward = frame;
     }
@@ -301,22 +274,13 @@ pub(crate) struct CleanCursor {
 impl CleanCursor {
     #[inline]
     pub(crate) fn entered(&mut self, frame: Frame) {
-        let end = if self.cleaned > 0 {
-            &mut self.resume
-        } else {
-            &mut self.at
-        };
+        let end = if self.cleaned > 0 { &mut self.resume } else { &mut self.at };
         end.get_or_insert(frame);
     }
 
     /// To be called before `frame`, which is `dirty` or clean, is unlinked.
     #[inline]
-    pub(crate) fn before_unlink<const N: usize>(
-        &mut self,
-        lists: &Lists<N>,
-        frame: Frame,
-        dirty: bool,
-    ) {
+    pub(crate) fn before_unlink<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame, dirty: bool) {
         if self.cleaned > 0 && self.resume == Some(frame) {
             self.resume = lists.mruward(frame);
         }
@@ -435,12 +399,7 @@ mod tests {
         let mut lists = Lists::<1>::new(3);
         (0..3).for_each(|frame| lists.push_mru(0, frame));
         let mut bits = [true; 3];
-        let chosen = second_chance(
-            &mut lists,
-            0,
-            |frame| frame != 1,
-            |frame| std::mem::take(&mut bits[frame as usize]),
-        );
+        let chosen = second_chance(&mut lists, 0, |frame| frame != 1, |frame| std::mem::take(&mut bits[frame as usize]));
         assert_eq!(chosen, Some(0));
         assert_eq!(bits, [false, true, false]);
         assert_eq!(second_chance(&mut lists, 0, |_| false, |_| true), None);
@@ -480,9 +439,7 @@ mod tests {
             lists.push_mru(0, frame);
             cursor.entered(frame);
         }
-        let find = |cursor: &mut CleanCursor, dirty: &[bool; 3]| {
-            cursor.find(&lists, |frame| dirty[frame as usize], |_| true)
-        };
+        let find = |cursor: &mut CleanCursor, dirty: &[bool; 3]| cursor.find(&lists, |frame| dirty[frame as usize], |_| true);
         assert_eq!(find(&mut cursor, &dirty), Some(2));
         dirty[0] = false;
         cursor.cleaned(&lists, 0);

@@ -12,21 +12,8 @@ const SEQUENCE: u64 = 64;
 
 /// Parameters in numbers of pages, blocks or references, of which a sample has fewer.
 const NUMBERS: &[&str] = &[
-    "group",
-    "batch",
-    "victims",
-    "clean",
-    "correlation",
-    "bank",
-    "bulkread",
-    "bulkwrite",
-    "vacuum",
-    "bgwriter_lru_maxpages",
-    "checkpoint_writes",
-    "rate",
-    "old_blocks_min",
-    "lru_scan_depth",
-    "commit",
+    "group", "batch", "victims", "clean", "correlation", "bank", "bulkread", "bulkwrite", "vacuum", "bgwriter_lru_maxpages",
+    "checkpoint_writes", "rate", "old_blocks_min", "lru_scan_depth", "commit",
 ];
 
 /// Parameters that are a rate per reference, of which a sample has fewer.
@@ -44,9 +31,7 @@ impl PolicySpec {
     /// True if a miniature of the policy over a sample of the pages estimates its bill: it measures no windows, and neither
     /// it nor one that it wraps is known to be off on one side ([`RegisteredPolicy::HAS_MINIATURE`](registry::RegisteredPolicy)).
     pub fn has_miniature(&self) -> bool {
-        !self.measures_windows()
-            && registry::itself_has_miniature(self)
-            && self.wrapped().all(PolicySpec::has_miniature)
+        !self.measures_windows() && registry::itself_has_miniature(self) && self.wrapped().all(PolicySpec::has_miniature)
     }
 
     /// The number of neighbouring pages that the policy, or one that it wraps, treats as a unit, so
@@ -68,8 +53,7 @@ impl PolicySpec {
     /// The policy for a sample of this share of the pages: parameters in numbers of pages shrink
     /// with the sample, and rates per reference grow accordingly.
     pub fn in_miniature(&self, share: f64) -> PolicySpec {
-        self.clone()
-            .with_values(&|param, value| scaled_down(param, value, share))
+        self.clone().with_values(&|param, value| scaled_down(param, value, share))
     }
 }
 

@@ -126,12 +126,8 @@ impl NextUse {
     pub const NEVER: u64 = u64::MAX;
 
     /// Before the first reference.
-    pub(crate) const UNKNOWN: NextUse = NextUse {
-        position: 0,
-        reference: Self::NEVER,
-        write: Self::NEVER,
-        references_to_write: 0,
-    };
+    pub(crate) const UNKNOWN: NextUse =
+        NextUse { position: 0, reference: Self::NEVER, write: Self::NEVER, references_to_write: 0 };
 }
 
 /// How much of the future a policy requires.
@@ -236,22 +232,14 @@ pub trait Policy: Send {
     /// pinned.
     /// The policy keeps the frame until `evicted` is called; the driver
     /// may evict another frame in its place.
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame>
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame>
     where
         Self: Sized;
 
     /// Stores the frames that the policy would evict next, the first one first, as far as `coming` has room and `may_evict`
     /// allows, and returns their number; `None` if the policy does not say. It is a guess where the policy will learn more
     /// until then, and changes nothing: a cleaner asks for it, to write what is dirty in advance.
-    fn coming_victims(
-        &self,
-        _may_evict: &dyn Fn(Frame) -> bool,
-        _coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, _may_evict: &dyn Fn(Frame) -> bool, _coming: &mut [Frame]) -> Option<usize> {
         None
     }
 

@@ -138,11 +138,7 @@ pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
             build::<P, V>(self.spec, self.frames, self.visitor)
         }
     }
-    let built = Built {
-        spec,
-        frames,
-        visitor,
-    };
+    let built = Built { spec, frames, visitor };
     match visit_type(spec.entry, built) {
         Some(out) => out,
         None => panic!("{} is not in the registry", spec.entry.name),
@@ -213,9 +209,7 @@ mod tests {
         assert_eq!(P::Config::default(), P::Config::from_spec(&spec));
         for largest in [false, true] {
             let end = spec.clone().with_values(&|param, _| match param.kind {
-                ParameterKind::Whole(Whole { min, max, .. }) => {
-                    Some(Value::Whole(if largest { max } else { min }))
-                }
+                ParameterKind::Whole(Whole { min, max, .. }) => Some(Value::Whole(if largest { max } else { min })),
                 _ => None,
             });
             let _ = P::Config::from_spec(&end);

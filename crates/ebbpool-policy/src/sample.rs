@@ -20,9 +20,7 @@ pub(crate) struct FrameSampler {
 
 impl FrameSampler {
     pub(crate) fn new() -> Self {
-        FrameSampler {
-            random: SplitMix64::seed_from_u64(SEED),
-        }
+        FrameSampler { random: SplitMix64::seed_from_u64(SEED) }
     }
 
     /// What [`least`](Self::least) would return, with the same draws each time.
@@ -109,10 +107,7 @@ mod tests {
             let least = sampler.least(1000, 2, |frame| frame == only, |_| 0);
             assert_eq!(least, Some(only));
         }
-        let next = FrameSampler {
-            random: sampler.random.clone(),
-        }
-        .below(1000);
+        let next = FrameSampler { random: sampler.random.clone() }.below(1000);
         assert_eq!(sampler.least(1000, 2, |_| false, |_| 0), None);
         assert_eq!(sampler.below(1000), next);
     }
@@ -122,10 +117,7 @@ mod tests {
         let mut sampler = FrameSampler::new();
         let mut counts = [0; 10];
         (0..10_000).for_each(|_| counts[sampler.below(10) as usize] += 1);
-        assert!(
-            counts.iter().all(|count| (850..1150).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
         let happened = (0..10_000).filter(|_| sampler.happens(0.3)).count();
         assert!((2800..3200).contains(&happened), "{happened}");
     }

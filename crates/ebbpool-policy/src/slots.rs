@@ -24,20 +24,14 @@ struct Slot<T> {
 impl<T> Slots<T> {
     /// No values yet.
     pub(crate) fn new() -> Self {
-        Slots {
-            by_number: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Slots { by_number: HashTable::new(), hasher: DefaultHashBuilder::default(), slots: Vec::new(), free: Vec::new() }
     }
 
     /// Makes room for `most` values at once.
     pub(crate) fn reserve(&mut self, most: u32) {
         let further = (most as usize).saturating_sub(self.slots.len());
         self.slots.reserve_exact(further);
-        self.free
-            .reserve_exact(self.slots.capacity() - self.free.len());
+        self.free.reserve_exact(self.slots.capacity() - self.free.len());
         self.grow_table();
     }
 
@@ -151,8 +145,7 @@ mod tests {
         for most in [1, 5, 40, 100] {
             for numbers in 0..200_u64 {
                 let mut slots = Slots::new();
-                let mut there: Vec<u32> =
-                    (0..most).map(|number| slots.insert(number, ())).collect();
+                let mut there: Vec<u32> = (0..most).map(|number| slots.insert(number, ())).collect();
                 let size = slots.by_number.allocation_size();
                 for (number, round) in (most..most + 2_000).zip((0..most as usize).cycle()) {
                     slots.remove(there[round]);

@@ -50,20 +50,13 @@ pub struct MemoryUse {
 impl MemoryUse {
     /// `order` bytes wherever the pages lie, and no ghosts.
     pub const fn new(order: u32) -> Self {
-        MemoryUse {
-            order,
-            order_scattered: order,
-            ghosts: 0,
-        }
+        MemoryUse { order, order_scattered: order, ghosts: 0 }
     }
 
     /// The same, but `order_scattered` bytes where each page has an erase block or cluster of its
     /// own.
     pub const fn scattered(self, order_scattered: u32) -> Self {
-        MemoryUse {
-            order_scattered,
-            ..self
-        }
+        MemoryUse { order_scattered, ..self }
     }
 
     /// The same, and `ghosts` bytes for ghosts and estimates.
@@ -176,12 +169,8 @@ impl ParameterKind {
     fn parse(&self, text: &str) -> Result<Value, Refusal> {
         let fraction = || text.parse::<Decimal>().ok();
         let value = match self {
-            ParameterKind::Share => fraction()
-                .filter(|share| !share.exceeds_one())
-                .map(Value::Decimal),
-            ParameterKind::Percent => fraction()
-                .filter(|share| !share.exceeds_one() && !share.is_zero())
-                .map(Value::Decimal),
+            ParameterKind::Share => fraction().filter(|share| !share.exceeds_one()).map(Value::Decimal),
+            ParameterKind::Percent => fraction().filter(|share| !share.exceeds_one() && !share.is_zero()).map(Value::Decimal),
             ParameterKind::ShareOrPages if text.contains(['%', '.']) => {
                 return ParameterKind::Share.parse(text);
             }
@@ -204,12 +193,7 @@ impl ParameterKind {
         Ok(Value::Policy(Box::new(spec)))
     }
 
-    fn parse_policies(
-        &self,
-        text: &str,
-        most: usize,
-        serves: Capabilities,
-    ) -> Result<Value, Refusal> {
+    fn parse_policies(&self, text: &str, most: usize, serves: Capabilities) -> Result<Value, Refusal> {
         let specs = split_list(self.unwrap(text)?)
             .iter()
             .map(|text| self.parse_wrapped(text, serves))
@@ -240,9 +224,7 @@ impl ParameterKind {
 
     fn spell(&self, value: &Value) -> String {
         match (self, value) {
-            (ParameterKind::Percent | ParameterKind::ShareOrPages, Value::Decimal(fraction)) => {
-                fraction.percent()
-            }
+            (ParameterKind::Percent | ParameterKind::ShareOrPages, Value::Decimal(fraction)) => fraction.percent(),
             (_, Value::Decimal(fraction)) => fraction.to_string(),
             (_, Value::Whole(number)) => number.to_string(),
             (_, Value::Word(word)) => word.to_string(),
@@ -264,14 +246,12 @@ impl fmt::Display for ParameterKind {
         match self {
             ParameterKind::Share => f.write_str("0 to 1, or 0% to 100%"),
             ParameterKind::Percent => f.write_str("above 0% to 100%"),
-            ParameterKind::ShareOrPages => {
-                f.write_str("0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages")
-            }
+            ParameterKind::ShareOrPages => f.write_str("0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages"),
             ParameterKind::Whole(whole) => whole.fmt(f),
             ParameterKind::Word(words) => f.write_str(&spec::alternatives(words)),
-            ParameterKind::Policy { .. } => f.write_str(
-                "a policy that wraps none itself and is not that of a server, in parentheses if it has parameters",
-            ),
+            ParameterKind::Policy { .. } => {
+                f.write_str("a policy that wraps none itself and is not that of a server, in parentheses if it has parameters")
+            }
             ParameterKind::Policies { most, .. } => write!(
                 f,
                 "1 to {most} online policies that wrap none themselves, are not those of servers and ask for no erase counts, in parentheses"
@@ -289,12 +269,7 @@ impl PolicyEntry {
     /// True if one of its parameters is a policy, or policies.
     pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
-        kinds.any(|kind| {
-            matches!(
-                kind,
-                ParameterKind::Policy { .. } | ParameterKind::Policies { .. }
-            )
-        })
+        kinds.any(|kind| matches!(kind, ParameterKind::Policy { .. } | ParameterKind::Policies { .. }))
     }
 
     /// False for policies that look into the future, or know probabilities that no program knows.
@@ -383,10 +358,7 @@ impl PolicySpec {
             debug_assert!(value.is_some(), "{}: {}", entry.name, param.name);
             value.unwrap_or(Value::Whole(0))
         };
-        PolicySpec {
-            entry,
-            values: entry.params.iter().map(default).collect(),
-        }
+        PolicySpec { entry, values: entry.params.iter().map(default).collect() }
     }
 
     /// A parameter's value; `None` if the policy has no such parameter.
@@ -464,10 +436,7 @@ impl PolicySpec {
 
     /// The policy with other values where `change` returns one, also in the policies that it wraps.
     /// The value must be of its parameter's kind and in its range.
-    pub fn with_values(
-        mut self,
-        change: &impl Fn(&PolicyParameter, &Value) -> Option<Value>,
-    ) -> Self {
+    pub fn with_values(mut self, change: &impl Fn(&PolicyParameter, &Value) -> Option<Value>) -> Self {
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
             for wrapped in value.policies_mut() {
                 *wrapped = wrapped.clone().with_values(change);
@@ -486,11 +455,7 @@ impl PolicySpec {
             let param = &self.entry.params[at];
             self.values[at] = param.kind.parse(value).map_err(|refusal| match refusal {
                 Refusal::OutOfRange => refused(param.refuse(value)),
-                Refusal::Policy(error) => SpecError::Wrapped {
-                    policy,
-                    param: param.name,
-                    error: Box::new(error),
-                },
+                Refusal::Policy(error) => SpecError::Wrapped { policy, param: param.name, error: Box::new(error) },
             })?;
         }
         Ok(())
@@ -512,9 +477,9 @@ impl FromStr for PolicySpec {
             return Ok(spec);
         }
         let names = || {
-            registry::entries().iter().flat_map(|entry| {
-                std::iter::once(entry.name).chain(entry.aliases.iter().map(|(alias, _)| *alias))
-            })
+            registry::entries()
+                .iter()
+                .flat_map(|entry| std::iter::once(entry.name).chain(entry.aliases.iter().map(|(alias, _)| *alias)))
         };
         Err(SpecError::UnknownPolicy {
             name: name.into(),
@@ -529,13 +494,7 @@ impl fmt::Display for PolicySpec {
         write!(f, "{}", self.entry.name)?;
         let defaults = PolicySpec::from_entry(self.entry);
         let mut separator = ':';
-        for ((param, value), default) in self
-            .entry
-            .params
-            .iter()
-            .zip(&self.values)
-            .zip(&defaults.values)
-        {
+        for ((param, value), default) in self.entry.params.iter().zip(&self.values).zip(&defaults.values) {
             if value != default {
                 write!(f, "{separator}{}={}", param.name, param.kind.spell(value))?;
                 separator = ',';
@@ -589,23 +548,14 @@ mod tests {
             ("fd-exact:group=64", "fd-buffer:group=64,cost=exact"),
             ("fd-static:clean=0.25", "fd-static:clean=25%"),
             ("fd-static:clean=25", "fd-static:clean=25"),
-            (
-                "fd-buffer:interval=auto,q=.5%",
-                "fd-buffer:interval=auto,q=0.5%",
-            ),
+            ("fd-buffer:interval=auto,q=.5%", "fd-buffer:interval=auto,q=0.5%"),
             ("lru:cluster=auto", "lru:cluster=auto"),
             ("ace", "ace"),
             ("ace:batch=4,policy=( clock )", "ace:policy=clock,batch=4"),
-            (
-                "ace:policy=(fd-exact:group=4,interval=9),batch=8",
-                "ace:policy=(fd-buffer:interval=9,group=4,cost=exact)",
-            ),
+            ("ace:policy=(fd-exact:group=4,interval=9),batch=8", "ace:policy=(fd-buffer:interval=9,group=4,cost=exact)"),
             ("ace:policy=(cflru:window=50%)", "ace:policy=cflru"),
             ("auto:experts=lru", "auto:experts=(lru)"),
-            (
-                "auto:lead=9,experts=(cflru:window=.25,cluster=4,lru)",
-                "auto:experts=(cflru:window=0.25,cluster=4,lru),lead=9",
-            ),
+            ("auto:lead=9,experts=(cflru:window=.25,cluster=4,lru)", "auto:experts=(cflru:window=0.25,cluster=4,lru),lead=9"),
         ] {
             assert_eq!(canonical(text).as_deref(), Ok(spelled));
         }
@@ -623,22 +573,12 @@ mod tests {
         assert!(message("belady:x=1").contains("it takes no parameters"));
         assert!(!message("").contains("did you mean"));
         assert!(message("ace:policy=lur").contains("policy ace: policy: unknown policy 'lur'"));
-        assert!(
-            message("ace:policy=(cflru:window=2)").contains("cflru: window=2: expected 0 to 1")
-        );
+        assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2: expected 0 to 1"));
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
         assert!(message("ace:policy=(lru").contains("policy ace: 'policy=(lru': the parentheses"));
         for (depth, auto, ace) in [
-            (
-                2,
-                "that wrap none themselves",
-                "a policy that wraps none itself",
-            ),
-            (
-                100_000,
-                "nested more than 8 deep",
-                "nested more than 8 deep",
-            ),
+            (2, "that wrap none themselves", "a policy that wraps none itself"),
+            (100_000, "nested more than 8 deep", "nested more than 8 deep"),
         ] {
             let nested = "auto:experts=(".repeat(depth) + "lru" + &")".repeat(depth);
             assert!(message(&nested).contains(auto));
@@ -647,25 +587,12 @@ mod tests {
         }
         for name in ["postgres", "innodb:rate=100", "sqlite:commit=90"] {
             assert!(message(&format!("ace:policy=({name})")).contains("not that of a server"));
-            assert!(
-                message(&format!("auto:experts=(lru,{name})")).contains("not those of servers")
-            );
+            assert!(message(&format!("auto:experts=(lru,{name})")).contains("not those of servers"));
         }
         for text in [
-            "",
-            ":",
-            "lru:cluster=-1",
-            "cfdc:keys=then",
-            "ace:policy=",
-            "ace:policy=()",
-            "ace:policy=(lru",
-            "ace:policy=lru)",
-            "auto:experts=()",
-            "auto:experts=(lru",
-            "auto:experts=(belady)",
-            "auto:experts=(cflru-e)",
-            "auto:experts=(lru,ace)",
-            "auto:experts=(lru,lru,lru,lru,lru,lru,lru,lru,lru)",
+            "", ":", "lru:cluster=-1", "cfdc:keys=then", "ace:policy=", "ace:policy=()", "ace:policy=(lru", "ace:policy=lru)",
+            "auto:experts=()", "auto:experts=(lru", "auto:experts=(belady)", "auto:experts=(cflru-e)",
+            "auto:experts=(lru,ace)", "auto:experts=(lru,lru,lru,lru,lru,lru,lru,lru,lru)",
         ] {
             assert!(!message(text).contains('\n'), "{text}");
         }
@@ -673,10 +600,7 @@ mod tests {
 
     #[test]
     fn lists_split_as_the_contract_says() {
-        assert_eq!(
-            split_list("lru, cflru:window=1,casa"),
-            ["lru", "cflru:window=1", "casa"]
-        );
+        assert_eq!(split_list("lru, cflru:window=1,casa"), ["lru", "cflru:window=1", "casa"]);
         assert_eq!(split_list("lru,cluster=64"), ["lru:cluster=64"]);
         assert_eq!(
             split_list("ace:policy=(cflru:window=0.5,x=1),batch=8,lru"),

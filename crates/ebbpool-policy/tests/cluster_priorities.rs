@@ -28,9 +28,7 @@ fn evictions(spec: &str, frames: u32, pages: impl IntoIterator<Item = u64>) -> V
 
 /// Pages 0 and 40 make a small cluster that is not sequential; each later page is alone in its cluster.
 fn pages() -> impl Iterator<Item = u64> {
-    [0, 40]
-        .into_iter()
-        .chain((1..5000).map(|cluster| 64 * cluster))
+    [0, 40].into_iter().chain((1..5000).map(|cluster| 64 * cluster))
 }
 
 #[test]
@@ -53,11 +51,7 @@ fn write_clustering_has_the_same_default() {
         assert_eq!(spec(&format!("{clustered},keys=now")), clustered);
         assert!(spec(&format!("{clustered},keys=entry")).ends_with("keys=entry"));
         let now = evictions(&clustered, 16, pages());
-        assert_ne!(
-            now,
-            evictions(&format!("{clustered},keys=entry"), 16, pages()),
-            "{name}"
-        );
+        assert_ne!(now, evictions(&format!("{clustered},keys=entry"), 16, pages()), "{name}");
     }
 }
 

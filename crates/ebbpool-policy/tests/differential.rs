@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{
-    Access, BackgroundWriter, Capabilities, Costs, DynPolicy, Ghost, NextUse, PageProbabilities,
-    PageProbability, PolicySpec, RecordedRequest, registry,
+    Access, BackgroundWriter, Capabilities, Costs, DynPolicy, Ghost, NextUse, PageProbabilities, PageProbability, PolicySpec,
+    RecordedRequest, registry,
 };
 
 #[path = "differential/hand_worked.rs"]
@@ -244,9 +244,7 @@ impl Buffer {
         });
         if let Some(&frame) = self.table.get(&page) {
             self.policy.hit(frame, access);
-            self.pages
-                .entry(frame)
-                .and_modify(|(_, dirty)| *dirty |= write);
+            self.pages.entry(frame).and_modify(|(_, dirty)| *dirty |= write);
             return Vec::new();
         }
         let mut events = Vec::new();
@@ -260,9 +258,7 @@ impl Buffer {
             true => 0..self.frames,
             false => 0..0,
         };
-        let empty = frames
-            .into_iter()
-            .find(|frame| !self.pages.contains_key(frame));
+        let empty = frames.into_iter().find(|frame| !self.pages.contains_key(frame));
         let pages = &self.pages;
         let may_evict = |frame: u32| !pinned.contains(&pages[&frame].0);
         let victim = match empty {
@@ -273,10 +269,7 @@ impl Buffer {
             (None, Some(frame)) => frame,
             (victim, _) => {
                 let Some(frame) = victim else {
-                    assert!(
-                        pages.keys().all(|&frame| !may_evict(frame)),
-                        "a frame may be evicted"
-                    );
+                    assert!(pages.keys().all(|&frame| !may_evict(frame)), "a frame may be evicted");
                     self.remember(page, |policy| policy.not_admitted());
                     return events;
                 };
@@ -320,10 +313,7 @@ impl Buffer {
         let mut written = Vec::new();
         for write in writes {
             let (page, dirty) = self.pages[&write.frame];
-            assert!(
-                dirty,
-                "page {page} is written in the background and is clean"
-            );
+            assert!(dirty, "page {page} is written in the background and is clean");
             self.pages.insert(write.frame, (page, false));
             self.policy.cleaned(write.frame);
             written.push((page, write.writer == BackgroundWriter::Checkpointer));
@@ -333,10 +323,7 @@ impl Buffer {
 
     fn write(&mut self, frame: u32, events: &mut Vec<ModelEvent>) {
         let (page, dirty) = self.pages[&frame];
-        assert!(
-            dirty,
-            "page {page} is written together with the victim and is clean"
-        );
+        assert!(dirty, "page {page} is written together with the victim and is clean");
         events.push(ModelEvent::Write(page));
         self.pages.insert(frame, (page, false));
     }
@@ -359,10 +346,7 @@ impl Buffer {
             }
         }
         for &frame in evictions {
-            let (page, dirty) = self
-                .pages
-                .remove(&frame)
-                .expect("an evicted page is resident");
+            let (page, dirty) = self.pages.remove(&frame).expect("an evicted page is resident");
             self.table.remove(&page);
             if dirty && whole.is_none() {
                 events.push(ModelEvent::Write(page));
@@ -388,12 +372,8 @@ impl Buffer {
 
 fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
     let mut next_by_page = BTreeMap::new();
-    let mut next: Vec<Option<u64>> = trace
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(at, (page, _))| next_by_page.insert(*page, at as u64))
-        .collect();
+    let mut next: Vec<Option<u64>> =
+        trace.iter().enumerate().rev().map(|(at, (page, _))| next_by_page.insert(*page, at as u64)).collect();
     next.reverse();
     next
 }
@@ -461,10 +441,7 @@ impl Requests {
             },
             _ => 0,
         };
-        RecordedRequest {
-            time_us: self.time_us,
-            bypass,
-        }
+        RecordedRequest { time_us: self.time_us, bypass }
     }
 }
 
@@ -496,15 +473,8 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         buffer.policy.probabilities(table.into());
     }
     // Without requests in some runs, as where a trace has no times.
-    let has_requests = buffer
-        .policy
-        .capabilities()
-        .contains(Capabilities::REQUESTS)
-        && !seed.is_multiple_of(3);
-    let mut requests = Requests {
-        random: workload::RandomWorkload::new(seed ^ 0x9e37),
-        time_us: 1_700_000_000_000_000,
-    };
+    let has_requests = buffer.policy.capabilities().contains(Capabilities::REQUESTS) && !seed.is_multiple_of(3);
+    let mut requests = Requests { random: workload::RandomWorkload::new(seed ^ 0x9e37), time_us: 1_700_000_000_000_000 };
     let mut pinned = BTreeSet::new();
     for (at, &(page, write)) in trace.iter().enumerate() {
         let context = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
@@ -516,10 +486,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         if disturb.pins && at % 7 == 0 {
             let resident: Vec<u64> = buffer.table.keys().copied().collect();
             let share = [0, 1, 2, 4, 1, 0][at / 7 / 20 % 6];
-            pinned = resident
-                .into_iter()
-                .filter(|_| random.below(4) < share)
-                .collect();
+            pinned = resident.into_iter().filter(|_| random.below(4) < share).collect();
         }
         model.foresee(future[at]);
         model.class(class_of(page));
@@ -530,18 +497,9 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         }
         assert_eq!(buffer.background(), model.background(), "{}", context());
         let expected = model.reference(page, write, next[at], &pinned);
-        assert_eq!(
-            buffer.reference(page, write, next[at], future[at], &pinned),
-            expected,
-            "{}",
-            context()
-        );
+        assert_eq!(buffer.reference(page, write, next[at], future[at], &pinned), expected, "{}", context());
         if disturb.cleaning && random.below(5) == 0 {
-            let dirty: Vec<u64> = model
-                .resident()
-                .into_iter()
-                .filter_map(|(page, dirty)| dirty.then_some(page))
-                .collect();
+            let dirty: Vec<u64> = model.resident().into_iter().filter_map(|(page, dirty)| dirty.then_some(page)).collect();
             if !dirty.is_empty() {
                 let page = dirty[random.below(dirty.len() as u64) as usize];
                 model.clean(page);
@@ -587,11 +545,7 @@ fn compare_each<'a>(
         let wear = policy.asks_erase_counts();
         for seed in seeds.clone() {
             for &(pins, cleaning) in disturbances {
-                let disturb = Disturbance {
-                    pins,
-                    cleaning,
-                    wear,
-                };
+                let disturb = Disturbance { pins, cleaning, wear };
                 compare(spec, frames, seed, references, disturb);
             }
         }
@@ -671,10 +625,7 @@ fn ebb_costs_no_more_than_lru_where_sets_of_pages_nearly_fill_the_pool() {
                 pages.map(missed).filter(|missed| *missed).count()
             };
             let (ebb, lru) = (misses("ebb"), misses("lru"));
-            assert!(
-                50 * ebb <= 51 * lru,
-                "{frames} frames, {rounds} rounds: {ebb}, {lru}"
-            );
+            assert!(50 * ebb <= 51 * lru, "{frames} frames, {rounds} rounds: {ebb}, {lru}");
         }
     }
 }
@@ -726,17 +677,9 @@ fn ebb_costs_few_misses_a_frame_more_than_lru_where_a_loop_begins() {
         }
         missed as f64 / frames as f64
     };
-    for (frames, share, most) in [
-        (1000, 85, 4.0),
-        (1000, 92, 7.0),
-        (300, 85, 4.0),
-        (300, 95, 9.0),
-    ] {
+    for (frames, share, most) in [(1000, 85, 4.0), (1000, 92, 7.0), (300, 85, 4.0), (300, 95, 9.0)] {
         for seed in 1..=4 {
-            let (ebb, lru) = (
-                misses("ebb", frames, share, seed),
-                misses("lru", frames, share, seed),
-            );
+            let (ebb, lru) = (misses("ebb", frames, share, seed), misses("lru", frames, share, seed));
             println!("{share} % of {frames} frames: {ebb:.1} and {lru:.1} misses a frame");
             assert!(ebb < lru + most, "{frames} frames, {share} %, {seed}");
         }
@@ -756,8 +699,7 @@ fn ebb_costs_more_than_lru_where_a_large_working_set_drifts() {
         for at in 0..length * u64::from(frames) {
             let page = at / step + random.below(set);
             let write = random.below(100) < writes;
-            for event in buffer.reference(page, write, None, FutureUse::default(), &BTreeSet::new())
-            {
+            for event in buffer.reference(page, write, None, FutureUse::default(), &BTreeSet::new()) {
                 match event {
                     ModelEvent::Read(_) => reads += 1,
                     ModelEvent::Write(_) => written += 1,
@@ -769,12 +711,9 @@ fn ebb_costs_more_than_lru_where_a_large_working_set_drifts() {
         f64::from(reads) + asymmetry * written as f64
     };
     let (short, costly) = ((20, 24, 0), (100, 100, 30));
-    for (frames, kind, asymmetry, most) in [
-        (128, short, 1.0, 1.12),
-        (700, short, 1.0, 1.12),
-        (2000, short, 1.0, 1.16),
-        (300, costly, 64.0, 1.35),
-    ] {
+    for (frames, kind, asymmetry, most) in
+        [(128, short, 1.0, 1.12), (700, short, 1.0, 1.12), (2000, short, 1.0, 1.16), (300, costly, 64.0, 1.35)]
+    {
         let ratio = |seed| {
             let [ebb, lru] = ["ebb", "lru"].map(|spec| bill(spec, frames, kind, asymmetry, seed));
             ebb / lru
@@ -820,10 +759,7 @@ fn ebb_after_a_long_calm() {
             after.count()
         };
         let (ebb, lru) = (misses("ebb"), misses("lru"));
-        assert!(
-            ebb < 4 * lru,
-            "{ebb} and {lru} misses after {hits} hits and {left_out} that were left out"
-        );
+        assert!(ebb < 4 * lru, "{ebb} and {lru} misses after {hits} hits and {left_out} that were left out");
     }
 }
 
@@ -838,8 +774,7 @@ fn ebb_gives_up_a_page_in_whose_place_a_loop_would_fit() {
                 buffer.policy.costs(Costs::asymmetric(asymmetry));
                 let mut random = workload::RandomWorkload::new(7);
                 let rounds = u64::from(frames) * 60;
-                let pages = (0..20 * rounds)
-                    .map(|at| at / rounds * u64::from(frames) + at % u64::from(frames));
+                let pages = (0..20 * rounds).map(|at| at / rounds * u64::from(frames) + at % u64::from(frames));
                 let events = pages.flat_map(|page| {
                     let (unknown, write) = (FutureUse::default(), random.below(10) < 3);
                     buffer.reference(page, write, None, unknown, &BTreeSet::new())
@@ -852,10 +787,7 @@ fn ebb_gives_up_a_page_in_whose_place_a_loop_would_fit() {
                 costs.sum::<f64>()
             };
             let (ebb, lru) = (bill("ebb"), bill("lru"));
-            assert!(
-                ebb < 1.5 * lru,
-                "{frames} frames, R {asymmetry}: {ebb}, {lru}"
-            );
+            assert!(ebb < 1.5 * lru, "{frames} frames, R {asymmetry}: {ebb}, {lru}");
         }
     }
 }
@@ -880,21 +812,14 @@ fn ebb_in_bursts_after_calms() {
                     (0..calm * FRAMES).for_each(|_| read(random.below(10)));
                     let pages = FRAMES * 8 / 10;
                     for at in 0..20 * FRAMES {
-                        let page = if loops {
-                            at % pages
-                        } else {
-                            random.below(pages)
-                        };
+                        let page = if loops { at % pages } else { random.below(pages) };
                         read(burst * 1000 + page);
                     }
                 }
                 reads
             };
             let (ebb, lru) = (reads("ebb"), reads("lru"));
-            assert!(
-                ebb < lru + lru / 2,
-                "calms of {calm}, loops {loops}: {ebb}, {lru}"
-            );
+            assert!(ebb < lru + lru / 2, "calms of {calm}, loops {loops}: {ebb}, {lru}");
         }
     }
 }
@@ -925,10 +850,7 @@ fn cfdc_without_clusters_is_cflru() {
             let mut cflru = Buffer::new(&format!("cflru:window={window}"), frames);
             for (page, write) in workload::workload(seed, 2000, u64::from(frames) * 3) {
                 let blind = FutureUse::default();
-                assert_eq!(
-                    cfdc.reference(page, write, None, blind, &none),
-                    cflru.reference(page, write, None, blind, &none)
-                );
+                assert_eq!(cfdc.reference(page, write, None, blind, &none), cflru.reference(page, write, None, blind, &none));
             }
         }
     }

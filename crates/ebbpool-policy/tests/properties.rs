@@ -28,9 +28,8 @@ use allocation_counter::measure;
 use ebbpool_cost::spec::Whole;
 use ebbpool_policy::registry::{self, RegisteredPolicy};
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Frame, MAX_PAGES,
-    MemoryUse, Page, ParameterKind, Policy, PolicyEntry, PolicyParameter, PolicySpec,
-    PriorityUpdate, RecordedRequest,
+    Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Frame, MAX_PAGES, MemoryUse, Page, ParameterKind,
+    Policy, PolicyEntry, PolicyParameter, PolicySpec, PriorityUpdate, RecordedRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -52,16 +51,9 @@ struct TestedPolicy {
 /// The registry, and the example that CONTRIBUTING.md begins with.
 fn tested_policies() -> Vec<TestedPolicy> {
     static CLEAN_FIRST: PolicyEntry = CleanFirst::ENTRY;
-    let example = TestedPolicy {
-        entry: &CLEAN_FIRST,
-        build: |_, frames| Box::new(CleanFirst::new((), frames)),
-        registered: false,
-    };
-    let registered = registry::entries().iter().map(|entry| TestedPolicy {
-        entry,
-        build: registry::boxed,
-        registered: true,
-    });
+    let example =
+        TestedPolicy { entry: &CLEAN_FIRST, build: |_, frames| Box::new(CleanFirst::new((), frames)), registered: false };
+    let registered = registry::entries().iter().map(|entry| TestedPolicy { entry, build: registry::boxed, registered: true });
     registered.chain([example]).collect()
 }
 
@@ -112,9 +104,7 @@ fn value(param: &PolicyParameter) -> BoxedStrategy<String> {
     };
     match param.kind {
         ParameterKind::Share => share().boxed(),
-        ParameterKind::Percent => (1u32..=1000)
-            .prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10))
-            .boxed(),
+        ParameterKind::Percent => (1u32..=1000).prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10)).boxed(),
         ParameterKind::ShareOrPages => prop_oneof![
             (0u32..=1000).prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10)),
             (0u64..100).prop_map(|pages| pages.to_string()),
@@ -132,18 +122,14 @@ fn value(param: &PolicyParameter) -> BoxedStrategy<String> {
         }
         ParameterKind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
         ParameterKind::Policy { serves } => {
-            let plain = registry::entries()
-                .iter()
-                .filter(|entry| entry.can_be_wrapped(serves));
+            let plain = registry::entries().iter().filter(|entry| entry.can_be_wrapped(serves));
             prop::sample::select(plain.collect::<Vec<_>>())
                 .prop_flat_map(spec_of)
                 .prop_map(|wrapped| format!("({wrapped})"))
                 .boxed()
         }
         ParameterKind::Policies { most, serves } => {
-            let suitable = registry::entries()
-                .iter()
-                .filter(|entry| entry.can_be_wrapped(serves));
+            let suitable = registry::entries().iter().filter(|entry| entry.can_be_wrapped(serves));
             let expert = prop::sample::select(suitable.collect::<Vec<_>>());
             prop::collection::vec(expert.prop_flat_map(spec_of), 1..=most)
                 .prop_map(|experts| format!("({})", experts.join(",")))
@@ -213,16 +199,8 @@ fn case(tested: TestedPolicy) -> impl Strategy<Value = Case> {
     let frames = prop_oneof![2 => Just(1u32), 2 => Just(2), 3 => 3u32..12, 1 => 60u32..90];
     // Up to three pages a frame: evictions all the time, or never.
     (frames, spec(tested)).prop_flat_map(|(frames, spec)| {
-        (
-            prop::collection::btree_set(page(), 1..=(3 * frames as usize)),
-            prop::collection::vec(op(), 1..400),
-        )
-            .prop_map(move |(pages, ops)| Case {
-                spec: spec.clone(),
-                frames,
-                pages: pages.into_iter().collect(),
-                ops,
-            })
+        (prop::collection::btree_set(page(), 1..=(3 * frames as usize)), prop::collection::vec(op(), 1..400))
+            .prop_map(move |(pages, ops)| Case { spec: spec.clone(), frames, pages: pages.into_iter().collect(), ops })
     })
 }
 
@@ -234,11 +212,7 @@ fn parsed(tested: TestedPolicy, spec: &str) -> PolicySpec {
 }
 
 /// Runs the case; the driver checks every answer of the policy.
-fn run(
-    tested: TestedPolicy,
-    case: &Case,
-    behaviour: DriverBehaviour,
-) -> Result<Vec<Event>, TestCaseError> {
+fn run(tested: TestedPolicy, case: &Case, behaviour: DriverBehaviour) -> Result<Vec<Event>, TestCaseError> {
     let policy = (tested.build)(&parsed(tested, &case.spec), case.frames);
     let mut driver = Driver::new(policy, case.frames, case.pages.clone(), behaviour);
     let referenced: Vec<Option<usize>> = case
@@ -258,11 +232,7 @@ fn run(
             Op::Clean(which) => driver.clean(which)?,
             Op::Write(which) => driver.write(which),
             Op::Pin(mask) => driver.pin(*mask),
-            Op::Costs { read, write } => driver.costs(Costs {
-                read: *read,
-                write: *write,
-                unit_us: Costs::MTRON_READ_US,
-            }),
+            Op::Costs { read, write } => driver.costs(Costs { read: *read, write: *write, unit_us: Costs::MTRON_READ_US }),
             Op::RequestVictim => driver.request_victim()?,
             Op::Wear { frame, erases } => driver.wear(frame, *erases)?,
             Op::Drop(which) => driver.drop_page(which)?,
@@ -280,11 +250,7 @@ const CASES: u32 = 60;
 /// Tests the property on drawn cases of every policy, and reports the smallest that fails.
 fn for_every_policy(property: impl Fn(TestedPolicy, &Case) -> Result<(), TestCaseError>) {
     for tested in tested_policies() {
-        let config = Config {
-            cases: CASES,
-            failure_persistence: None,
-            ..Config::default()
-        };
+        let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
         let result = TestRunner::new(config).run(&case(tested), |case| property(tested, &case));
         match result {
             Ok(()) => {}
@@ -301,10 +267,7 @@ fn answers_are_right_whatever_happens() {
 
 #[test]
 fn answers_are_right_where_the_driver_plays_a_server() {
-    let server = DriverBehaviour {
-        plays_server: true,
-        ..DriverBehaviour::default()
-    };
+    let server = DriverBehaviour { plays_server: true, ..DriverBehaviour::default() };
     for_every_policy(|tested, case| run(tested, case, server).map(drop));
 }
 
@@ -320,10 +283,7 @@ fn the_same_references_give_the_same_events() {
 #[test]
 fn hints_change_nothing() {
     for_every_policy(|tested, case| {
-        let prefetches = DriverBehaviour {
-            prefetches: true,
-            ..DriverBehaviour::default()
-        };
+        let prefetches = DriverBehaviour { prefetches: true, ..DriverBehaviour::default() };
         let plain = run(tested, case, DriverBehaviour::default())?;
         prop_assert_eq!(plain, run(tested, case, prefetches)?);
         Ok(())
@@ -332,30 +292,12 @@ fn hints_change_nothing() {
 
 /// Policies whose later victims depend on the questions of a background writer, and why.
 const CHANGED_BY_QUESTIONS: [(&str, &str); 6] = [
-    (
-        "innodb",
-        "a search goes on where the last one stopped, as in the server",
-    ),
-    (
-        "lirs-wsr",
-        "the search moves dirty pages that it spares within the stacks",
-    ),
-    (
-        "ccf-lru",
-        "the search sorts the pages that it passes into the cold clean list",
-    ),
-    (
-        "ref",
-        "the search chooses the next victim blocks, which stay chosen",
-    ),
-    (
-        "ebb",
-        "the search gathers candidates, which it goes on to compare",
-    ),
-    (
-        "lru-c",
-        "the search passes dirty pages, which count towards the next batch although one before them is cleaned",
-    ),
+    ("innodb", "a search goes on where the last one stopped, as in the server"),
+    ("lirs-wsr", "the search moves dirty pages that it spares within the stacks"),
+    ("ccf-lru", "the search sorts the pages that it passes into the cold clean list"),
+    ("ref", "the search chooses the next victim blocks, which stay chosen"),
+    ("ebb", "the search gathers candidates, which it goes on to compare"),
+    ("lru-c", "the search passes dirty pages, which count towards the next batch although one before them is cleaned"),
 ];
 
 /// True if questions of a background writer may change what the policy evicts. With clustering the first question chooses
@@ -373,10 +315,7 @@ fn questions_of_the_background_writer_change_nothing() {
         if tested.registered && is_changed_by_questions(&parsed(tested, &case.spec)) {
             return Ok(());
         }
-        let asks = DriverBehaviour {
-            asks_often: true,
-            ..DriverBehaviour::default()
-        };
+        let asks = DriverBehaviour { asks_often: true, ..DriverBehaviour::default() };
         let plain = run(tested, case, DriverBehaviour::default())?;
         prop_assert_eq!(plain, run(tested, case, asks)?);
         Ok(())
@@ -386,14 +325,10 @@ fn questions_of_the_background_writer_change_nothing() {
 #[test]
 fn ghosts_that_the_policy_has_forgotten_change_nothing() {
     for_every_policy(|tested, case| {
-        let stale = DriverBehaviour {
-            ghosts: Ghosts::KeptForever,
-            ..DriverBehaviour::default()
-        };
+        let stale = DriverBehaviour { ghosts: Ghosts::KeptForever, ..DriverBehaviour::default() };
         // A page that is dropped, or whose eviction is undone, may have a ghost that the policy has not forgotten.
         let mut case = case.clone();
-        case.ops
-            .retain(|op| !matches!(op, Op::Drop(_) | Op::FailWrite));
+        case.ops.retain(|op| !matches!(op, Op::Drop(_) | Op::FailWrite));
         let plain = run(tested, &case, DriverBehaviour::default())?;
         prop_assert_eq!(plain, run(tested, &case, stale)?);
         Ok(())
@@ -403,10 +338,7 @@ fn ghosts_that_the_policy_has_forgotten_change_nothing() {
 #[test]
 fn ghosts_in_the_table_of_the_pool_are_those_of_a_page_table() {
     for_every_policy(|tested, case| {
-        let table = DriverBehaviour {
-            ghosts: Ghosts::InTable,
-            ..DriverBehaviour::default()
-        };
+        let table = DriverBehaviour { ghosts: Ghosts::InTable, ..DriverBehaviour::default() };
         let plain = run(tested, case, DriverBehaviour::default())?;
         prop_assert_eq!(plain, run(tested, case, table)?);
         Ok(())
@@ -416,10 +348,7 @@ fn ghosts_in_the_table_of_the_pool_are_those_of_a_page_table() {
 #[test]
 fn ghosts_that_the_driver_has_lost_do_no_harm() {
     for_every_policy(|tested, case| {
-        let forgetful = DriverBehaviour {
-            ghosts: Ghosts::Forgotten,
-            ..DriverBehaviour::default()
-        };
+        let forgetful = DriverBehaviour { ghosts: Ghosts::Forgotten, ..DriverBehaviour::default() };
         run(tested, case, forgetful).map(drop)
     });
 }
@@ -455,26 +384,17 @@ const DONE: Capabilities = Capabilities::EVICTS_EARLY
 
 #[test]
 fn policies_do_what_they_declare() {
-    let with_parameters = [
-        "bplru:padding=true",
-        "postgres:rate=1000,checkpoint_timeout=1",
-        "innodb:max_dirty_pages_pct=10",
-        "sqlite:commit=90",
-    ];
+    let with_parameters =
+        ["bplru:padding=true", "postgres:rate=1000,checkpoint_timeout=1", "innodb:max_dirty_pages_pct=10", "sqlite:commit=90"];
     for entry in registry::entries() {
-        let variants = with_parameters
-            .iter()
-            .filter(|spec| spec.split(':').next() == Some(entry.name));
+        let variants = with_parameters.iter().filter(|spec| spec.split(':').next() == Some(entry.name));
         let specs = variants.copied().chain([entry.name]);
         // With frames to spare a ring of a scan is used again although a frame is empty.
         let buffers = [(32, 200, 5000), (2000, 20_000, 3000)];
         let runs = specs.flat_map(|spec| buffers.map(|buffer| (spec, buffer)));
         let done = runs.map(|(spec, (frames, pages, references))| {
             let policy = registry::boxed(&spec.parse().expect("a policy"), frames);
-            let behaviour = DriverBehaviour {
-                plays_server: true,
-                ..DriverBehaviour::default()
-            };
+            let behaviour = DriverBehaviour { plays_server: true, ..DriverBehaviour::default() };
             let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
             let mut skewed = Skewed::new(pages);
             feed(&mut driver, references, || skewed.next());
@@ -494,17 +414,11 @@ struct Skewed {
 
 impl Skewed {
     fn new(pages: u64) -> Self {
-        Skewed {
-            state: 0x9e37_79b9_7f4a_7c15,
-            pages,
-        }
+        Skewed { state: 0x9e37_79b9_7f4a_7c15, pages }
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.state = self
-            .state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.state >> 33) % bound
     }
 
@@ -524,9 +438,7 @@ fn feed(driver: &mut Driver, references: usize, mut next: impl FnMut() -> (usize
         }
         let (page, write) = next();
         let next_use = (at % 3 > 0).then_some((at * 7) as u64);
-        driver
-            .reference(page, write, next_use)
-            .expect("the policy answers right");
+        driver.reference(page, write, next_use).expect("the policy answers right");
         driver.forget_events();
     }
 }
@@ -545,10 +457,7 @@ fn nothing_is_allocated_once_warm() {
             for frames in [1, 2, 50, 200] {
                 let pages = u64::from(frames) * 3 + 1;
                 let policy = (tested.build)(&parsed(tested, &spec), frames);
-                let behaviour = DriverBehaviour {
-                    plays_server: true,
-                    ..DriverBehaviour::default()
-                };
+                let behaviour = DriverBehaviour { plays_server: true, ..DriverBehaviour::default() };
                 let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
                 let mut skewed = Skewed::new(pages);
                 feed(&mut driver, 20_000, || skewed.next());
@@ -637,12 +546,7 @@ fn bytes_per_frame(tested: TestedPolicy, distance: u64) -> f64 {
     let frames = 1 << 14;
     let pages = u64::from(frames) * 3;
     let mut policy = None;
-    let built = measure(|| {
-        policy = Some((tested.build)(
-            &PolicySpec::from_entry(tested.entry),
-            frames,
-        ))
-    });
+    let built = measure(|| policy = Some((tested.build)(&PolicySpec::from_entry(tested.entry), frames)));
     let policy = policy.expect("a policy");
     let numbers = (0..pages).map(|page| page * distance).collect();
     let mut driver = Driver::new(policy, frames, numbers, DriverBehaviour::default());
@@ -653,20 +557,14 @@ fn bytes_per_frame(tested: TestedPolicy, distance: u64) -> f64 {
 
 /// The differences between what an entry states and what its policy takes.
 fn wrong_memory(tested: &TestedPolicy) -> Vec<String> {
-    let MemoryUse {
-        order,
-        order_scattered,
-        ghosts,
-    } = tested.entry.memory;
+    let MemoryUse { order, order_scattered, ghosts } = tested.entry.memory;
     let mut wrong = Vec::new();
     for (distance, stated) in [(1, order + ghosts), (MAX_PAGES, order_scattered + ghosts)] {
         let stated = f64::from(stated);
         let bytes = bytes_per_frame(*tested, distance);
         if (bytes - stated).abs() > 1.0 + 0.05 * stated {
             let name = tested.entry.name;
-            wrong.push(format!(
-                "{name}, pages {distance} apart: {stated} stated, {bytes:.1} measured"
-            ));
+            wrong.push(format!("{name}, pages {distance} apart: {stated} stated, {bytes:.1} measured"));
         }
     }
     wrong
@@ -681,20 +579,10 @@ fn memory_is_what_the_entry_says() {
     let wrong: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|thread| {
-                scope.spawn(move || {
-                    policies
-                        .iter()
-                        .skip(thread)
-                        .step_by(threads)
-                        .flat_map(wrong_memory)
-                        .collect::<Vec<_>>()
-                })
+                scope.spawn(move || policies.iter().skip(thread).step_by(threads).flat_map(wrong_memory).collect::<Vec<_>>())
             })
             .collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("no panic"))
-            .collect()
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
     });
     assert!(wrong.is_empty(), "bytes per frame: {wrong:#?}");
 }
@@ -709,10 +597,7 @@ fn order_takes_at_most_32_bytes_per_frame() {
 #[test]
 fn an_entry_outside_the_registry_says_what_its_policy_is() {
     // CONTRIBUTING.md has its readers register the example by its own name.
-    static OUTSIDE: PolicyEntry = PolicyEntry {
-        name: "outside",
-        ..CleanFirst::ENTRY
-    };
+    static OUTSIDE: PolicyEntry = PolicyEntry { name: "outside", ..CleanFirst::ENTRY };
     let entry = &OUTSIDE;
     let spec = PolicySpec::from_entry(entry);
     assert_eq!(entry.capabilities, CleanFirst::CAPABILITIES);
@@ -728,11 +613,7 @@ fn write_clustering_serves_what_its_policy_asks() {
     impl Policy for Counts {
         const CAPABILITIES: Capabilities = Capabilities::SERVER.union(Capabilities::EVICTS_EARLY);
         fn hit(&mut self, _: Frame, _: Access) {}
-        fn victim<F: Fn(Frame) -> bool>(
-            &mut self,
-            _: Option<(Page, Access)>,
-            _: F,
-        ) -> Option<Frame> {
+        fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, _: F) -> Option<Frame> {
             None
         }
         fn admit(&mut self, _: Frame, _: Page, _: Access) {}
@@ -753,10 +634,7 @@ fn write_clustering_serves_what_its_policy_asks() {
     let mut wrapper = Clustered::new(policy, 10, 4, PriorityUpdate::Now);
     assert_eq!(DynPolicy::capabilities(&wrapper), Counts::CAPABILITIES);
     assert!(DynPolicy::evicts_early(&mut wrapper));
-    let request = RecordedRequest {
-        bypass: 10,
-        ..RecordedRequest::default()
-    };
+    let request = RecordedRequest { bypass: 10, ..RecordedRequest::default() };
     DynPolicy::request(&mut wrapper, request);
     DynPolicy::background_writes(&mut wrapper, &mut Vec::new());
     assert_eq!(called.load(Ordering::Relaxed), 111);

@@ -1,9 +1,7 @@
 //! Advice for an operator.
 
 use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
-use ebbpool_lab::advise::{
-    AdviceClock, AdvicePageParts, DailyWrites, MeasuredWrites, ServerKind, report_page,
-};
+use ebbpool_lab::advise::{AdviceClock, AdvicePageParts, DailyWrites, MeasuredWrites, ServerKind, report_page};
 use ebbpool_lab::{AdviseRequest, Lab, MemorySize};
 use pyo3::prelude::*;
 
@@ -73,8 +71,7 @@ impl AdviseArguments {
         };
         let duration = |name: &str, text: &Option<String>| {
             let text = text.as_deref();
-            let parsed =
-                text.map(|text| parse_duration(text).map_err(|error| wrong(py, name, error)));
+            let parsed = text.map(|text| parse_duration(text).map_err(|error| wrong(py, name, error)));
             parsed.transpose()
         };
         let counting = self.counting.rules(py)?;
@@ -90,26 +87,16 @@ impl AdviseArguments {
             return Err(raise(py, Class::Usage, text));
         }
         let facts = self.facts.as_deref().map(MeasuredWrites::of_facts);
-        let measured = facts
-            .transpose()
-            .map_err(|error| wrong(py, "facts", error))?;
+        let measured = facts.transpose().map_err(|error| wrong(py, "facts", error))?;
         let frames = self.frames.as_deref();
         let budget = self.budget.as_deref();
         let mut request = AdviseRequest::default();
         request.pricing = pricing;
-        request.server = self
-            .server
-            .as_deref()
-            .map(|name| server(py, name))
-            .transpose()?;
+        request.server = self.server.as_deref().map(|name| server(py, name)).transpose()?;
         let now = self.now.as_deref();
         request.now = now.map(|text| parsed(py, "now", text)).transpose()?;
-        request.frames = frames
-            .map(|text| parsed::<MemorySize>(py, "frames", text))
-            .transpose()?;
-        request.budget = budget
-            .map(|text| parsed::<ByteSize>(py, "budget", text))
-            .transpose()?;
+        request.frames = frames.map(|text| parsed::<MemorySize>(py, "frames", text)).transpose()?;
+        request.budget = budget.map(|text| parsed::<ByteSize>(py, "budget", text)).transpose()?;
         request.clock = clock;
         request.life = duration("life", &self.life)?;
         request.counting = counting;

@@ -17,11 +17,7 @@ use crate::errors::{Class, raise};
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// Record batches as a capsule, which pyarrow, Polars, DuckDB and pandas read.
-pub(crate) fn export<'py>(
-    py: Python<'py>,
-    schema: &SchemaRef,
-    batches: Vec<RecordBatch>,
-) -> PyResult<Bound<'py, PyCapsule>> {
+pub(crate) fn export<'py>(py: Python<'py>, schema: &SchemaRef, batches: Vec<RecordBatch>) -> PyResult<Bound<'py, PyCapsule>> {
     let batches = batches.into_iter().map(Ok);
     let reader = RecordBatchIterator::new(batches, schema.clone());
     let stream = FFI_ArrowArrayStream::new(Box::new(reader));
@@ -60,25 +56,17 @@ impl Iterator for ForeignStream {
 }
 
 /// The stream of an object with `__arrow_c_stream__`.
-#[expect(
-    unsafe_code,
-    reason = "an Arrow stream arrives as a pointer in a capsule"
-)]
+#[expect(unsafe_code, reason = "an Arrow stream arrives as a pointer in a capsule")]
 pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<ForeignStream> {
     check_sizes(object)?;
     let capsule = object.call_method0("__arrow_c_stream__")?;
-    let capsule = capsule
-        .cast::<PyCapsule>()
-        .map_err(|_| PyTypeError::new_err("__arrow_c_stream__() returned no capsule"))?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("__arrow_c_stream__() returned no capsule"))?;
     let pointer = capsule.pointer_checked(Some(STREAM))?;
     // SAFETY: a capsule of this name holds a valid stream. `from_raw` moves it out and leaves a released one, as the
     // interface requires, so that the capsule's destructor does not release it again.
     let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast()) };
     let reader = reader.map_err(|error| raise(object.py(), Class::Trace, &error.to_string()))?;
-    Ok(ForeignStream {
-        schema: reader.schema(),
-        reader: Some(reader),
-    })
+    Ok(ForeignStream { schema: reader.schema(), reader: Some(reader) })
 }
 
 /// Has a table of pyarrow check that its memory is as large as its rows and offsets need. An Arrow stream does not say how large

@@ -46,10 +46,7 @@ struct Threads {
 impl Calls {
     /// The calls of a request that this thread makes.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Calls {
-            outer: CURRENT.with_borrow(Clone::clone),
-            ..Calls::default()
-        })
+        Arc::new(Calls { outer: CURRENT.with_borrow(Clone::clone), ..Calls::default() })
     }
 
     /// True if no further call may begin.
@@ -108,12 +105,7 @@ impl<'py> Inside<'py> {
         let thread = this_thread(py);
         let mut threads = calls.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.inside.push(thread);
-        Inside {
-            py,
-            calls: Arc::clone(calls),
-            before: CURRENT.replace(Some(Arc::clone(calls))),
-            thread,
-        }
+        Inside { py, calls: Arc::clone(calls), before: CURRENT.replace(Some(Arc::clone(calls))), thread }
     }
 }
 
@@ -132,10 +124,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "PyO3 has no safe function for the number of a thread in Python"
-)]
+#[expect(unsafe_code, reason = "PyO3 has no safe function for the number of a thread in Python")]
 fn this_thread(_attached: Python<'_>) -> c_long {
     THREAD.get().unwrap_or_else(|| {
         // SAFETY: the function has no conditions.
@@ -147,10 +136,7 @@ fn this_thread(_attached: Python<'_>) -> c_long {
 }
 
 /// Has the interpreter raise `KeyboardInterrupt` in a thread, or takes back one that it has not raised yet.
-#[expect(
-    unsafe_code,
-    reason = "PyO3 has no safe function for exceptions in another thread"
-)]
+#[expect(unsafe_code, reason = "PyO3 has no safe function for exceptions in another thread")]
 fn raise_in(py: Python<'_>, thread: c_long, raise: bool) {
     let exception = match raise {
         true => py.get_type::<PyKeyboardInterrupt>().as_ptr(),

@@ -45,9 +45,8 @@ pub(crate) fn policy_json(py: Python<'_>, policy: &str) -> PyResult<String> {
             "values": parameter.kind.to_string(),
         })
     });
-    let aliases = entry.aliases.iter().map(|(alias, preset)| {
-        json!({ "name": alias, "stands_for": format!("{}:{preset}", entry.name) })
-    });
+    let aliases =
+        entry.aliases.iter().map(|(alias, preset)| json!({ "name": alias, "stands_for": format!("{}:{preset}", entry.name) }));
     let info = json!({
         "policy": spec.to_string(),
         "summary": entry.summary,
@@ -65,20 +64,14 @@ pub(crate) fn policy_json(py: Python<'_>, policy: &str) -> PyResult<String> {
 
 /// For each policy of a list its canonical spelling, whether it is online, and whether it looks at costs.
 #[pyfunction]
-pub(crate) fn canonical_policies(
-    py: Python<'_>,
-    policies: Vec<String>,
-) -> PyResult<Vec<(String, bool, bool)>> {
+pub(crate) fn canonical_policies(py: Python<'_>, policies: Vec<String>) -> PyResult<Vec<(String, bool, bool)>> {
     let selection = match policies.is_empty() {
         true => ebbpool_lab::PolicySelection::of_the_papers().with_recommended(),
         false => ebbpool_lab::PolicySelection::lists(policies),
     };
     let specs = selection.resolve(&Default::default());
     let specs = specs.map_err(|error| lab_error(py, error.into()))?;
-    Ok(specs
-        .iter()
-        .map(|spec| (spec.to_string(), spec.online(), spec.looks_at_costs()))
-        .collect())
+    Ok(specs.iter().map(|spec| (spec.to_string(), spec.online(), spec.looks_at_costs())).collect())
 }
 
 /// The items of a list that are separated by commas; those between the parameters of an item belong to it.

@@ -46,23 +46,12 @@ impl Comparison {
         read(&comparisons.unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    fn new(
-        comparisons: Vec<ebbpool_lab::Comparison>,
-        groups: Vec<TraceGroup>,
-        notes: Vec<String>,
-    ) -> Self {
+    fn new(comparisons: Vec<ebbpool_lab::Comparison>, groups: Vec<TraceGroup>, notes: Vec<String>) -> Self {
         let traces = groups.len();
         let done = comparisons.iter().map(|one| one.finished().count()).sum();
         let all = comparisons.first().map_or(0, |one| one.cells.len()) * traces;
         let interrupted = comparisons.last().is_none_or(|last| last.interrupted);
-        Comparison {
-            comparisons: Mutex::new(comparisons),
-            groups,
-            notes,
-            interrupted,
-            done,
-            all,
-        }
+        Comparison { comparisons: Mutex::new(comparisons), groups, notes, interrupted, done, all }
     }
 }
 
@@ -75,12 +64,7 @@ type ComparedCells = (Vec<(String, bool)>, Vec<ComparedTrace>, Vec<ComparedPlace
 
 /// A trace's name, the earlier trace that it repeats, its memory sizes as they are spelled and in frames, and its prices: the
 /// label, R, and whether R changes.
-type ComparedTrace = (
-    String,
-    Option<usize>,
-    Vec<(String, u64)>,
-    Vec<(String, f64, bool)>,
-);
+type ComparedTrace = (String, Option<usize>, Vec<(String, u64)>, Vec<(String, f64, bool)>);
 
 /// The indices of a trace, a price and a size, and for each policy the bill and the number of the row in the table.
 type ComparedPlace = ([usize; 3], Vec<(Option<f64>, Option<usize>)>);
@@ -136,9 +120,7 @@ pub(crate) fn best(
     let (policies, traces, cells) = cells;
     let wanted = CellFilter {
         frames: frames.map(|text| parsed(py, "frames", text)).transpose()?,
-        asymmetry: asymmetry
-            .map(|text| parsed(py, "asymmetry", text))
-            .transpose()?,
+        asymmetry: asymmetry.map(|text| parsed(py, "asymmetry", text)).transpose()?,
         trace,
         trace_at,
     };
@@ -158,10 +140,7 @@ pub(crate) fn best(
     let own = chosen.iter().zip(rows).filter(|(cell, _)| !repeats(cell));
     let (own, rows): (Vec<BillCell>, Vec<_>) = own.map(|(cell, rows)| (cell.clone(), rows)).unzip();
     let online: Vec<bool> = policies.iter().map(|(_, online)| *online).collect();
-    let bills = Bills {
-        online: &online,
-        cells: &own,
-    };
+    let bills = Bills { online: &online, cells: &own };
     let best = bills.best().map(|best| {
         let row = match rows.as_slice() {
             [row] => row[best.policy],
@@ -183,9 +162,7 @@ fn row_numbers(all: &[ebbpool_lab::Comparison]) -> Vec<Vec<Option<usize>>> {
     let mut rows = 0..;
     let of_one = |one: &ebbpool_lab::Comparison| {
         let cells = one.cells.iter();
-        cells
-            .map(|cell| cell.as_ref().and_then(|_| rows.next()))
-            .collect()
+        cells.map(|cell| cell.as_ref().and_then(|_| rows.next())).collect()
     };
     all.iter().map(of_one).collect()
 }
@@ -212,11 +189,7 @@ impl Comparison {
     fn answers(&self) -> Vec<TraceAnswer> {
         self.with(|all| {
             let answer = |one: &ebbpool_lab::Comparison| {
-                let sentences = [
-                    Some(advice::sentence(one)),
-                    advice::advice(one),
-                    dirty_end::of_comparison(one),
-                ];
+                let sentences = [Some(advice::sentence(one)), advice::advice(one), dirty_end::of_comparison(one)];
                 let sizes = one.sizes.iter().cloned().zip(one.frames.iter().copied());
                 let sentences = sentences.into_iter().flatten();
                 (one.title.clone(), sentences.collect(), sizes.collect())
@@ -368,11 +341,7 @@ pub(crate) fn compare(
         let lab = Lab::new(settings, watch);
         compare_all(&lab, &sources, &request)
     };
-    let Watched {
-        answer,
-        exception,
-        notes,
-    } = watched_with(py, &calls, progress.as_ref(), work);
+    let Watched { answer, exception, notes } = watched_with(py, &calls, progress.as_ref(), work);
     if let Some(exception) = exception {
         if let Ok(found) = &answer {
             let partial: usize = found.iter().map(|one| one.finished().count()).sum();
@@ -390,11 +359,7 @@ pub(crate) fn compare(
 }
 
 /// The comparisons of the traces, up to one that is interrupted.
-fn compare_all(
-    lab: &Lab<'_>,
-    sources: &[Source],
-    request: &CompareRequest,
-) -> Result<Vec<ebbpool_lab::Comparison>, LabError> {
+fn compare_all(lab: &Lab<'_>, sources: &[Source], request: &CompareRequest) -> Result<Vec<ebbpool_lab::Comparison>, LabError> {
     let mut comparisons: Vec<ebbpool_lab::Comparison> = Vec::new();
     for source in sources {
         comparisons.push(lab.compare(source, request)?);

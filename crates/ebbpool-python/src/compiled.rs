@@ -64,10 +64,7 @@ macro_rules! function {
 }
 
 impl CompiledPolicy {
-    #[expect(
-        unsafe_code,
-        reason = "functions of C arrive as addresses, from Numba or ctypes"
-    )]
+    #[expect(unsafe_code, reason = "functions of C arrive as addresses, from Numba or ctypes")]
     fn new(at: Addresses, resident: ResidentFrames) -> Self {
         CompiledPolicy {
             state: at.state,
@@ -135,11 +132,7 @@ impl Policy for CompiledPolicy {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if !self.resident.may_call() {
             return self.resident.evictable(may_evict);
         }

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::report;
-use ebbpool_lab::{
-    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, schema,
-};
+use ebbpool_lab::{BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, schema};
 use ebbpool_policy::PolicySpec;
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
@@ -70,10 +68,7 @@ impl Curve {
 }
 
 /// Results as the command's JSON.
-pub(crate) fn json_of<T: serde::Serialize + ?Sized>(
-    py: Python<'_>,
-    results: &T,
-) -> PyResult<String> {
+pub(crate) fn json_of<T: serde::Serialize + ?Sized>(py: Python<'_>, results: &T) -> PyResult<String> {
     let mut json = Vec::new();
     let written = schema::write_json(&mut json, results);
     written.map_err(|error| raise(py, Class::Failure, &error.to_string()))?;
@@ -116,10 +111,7 @@ impl CurveArguments<'_> {
         }
         request.baseline = (policy.clone(), parsed(py, "baseline", size)?);
         request.clean_pools = clean_pools.transpose()?;
-        request.warmup = self
-            .warmup
-            .parse()
-            .map_err(|error| wrong(py, "warmup", error))?;
+        request.warmup = self.warmup.parse().map_err(|error| wrong(py, "warmup", error))?;
         request.at_end = at_end(py, &self.at_end)?;
         request.checkpoints = checkpoints(py, self.checkpoints.as_deref())?;
         request.for_report = self.report;
@@ -152,13 +144,7 @@ pub(crate) fn curve(
         return Ok(None);
     }
     let (study, notes) = watched.finish(py)?;
-    Ok(Some(Curve {
-        rows: study.rows(),
-        sentence: study.sentence(),
-        title: study.title(),
-        notes,
-        study: Mutex::new(study),
-    }))
+    Ok(Some(Curve { rows: study.rows(), sentence: study.sentence(), title: study.title(), notes, study: Mutex::new(study) }))
 }
 
 /// The table of bounds, the command's JSON and notes.

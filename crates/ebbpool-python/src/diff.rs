@@ -23,10 +23,5 @@ pub(crate) fn diff(
     let found = ResultDiff::new(&file(&before)?, &file(&after)?, noise);
     let found = found.map_err(|error| raise(py, Class::Usage, &error.to_string()))?;
     let json = json_of(py, &found)?;
-    Ok((
-        json,
-        sentence(&found),
-        page(&found),
-        found.has_differences(),
-    ))
+    Ok((json, sentence(&found), page(&found), found.has_differences()))
 }

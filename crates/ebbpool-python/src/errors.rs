@@ -36,9 +36,7 @@ impl Class {
 /// An exception of a class with this text.
 pub(crate) fn raise(py: Python<'_>, class: Class, text: &str) -> PyErr {
     let text = with_arguments(text);
-    let class = py
-        .import("ebbpool._errors")
-        .and_then(|errors| errors.getattr(class.name()));
+    let class = py.import("ebbpool._errors").and_then(|errors| errors.getattr(class.name()));
     match class.and_then(|class| class.call1((&text,))) {
         Ok(exception) => PyErr::from_value(exception),
         // The Python half is missing, as when the extension is imported alone.
@@ -78,9 +76,7 @@ pub(crate) fn lab_error(py: Python<'_>, error: LabError) -> PyErr {
 /// The exception for an error of a trace.
 pub(crate) fn trace_error(py: Python<'_>, error: TraceError) -> PyErr {
     let class = match &error {
-        TraceError::Io { .. } | TraceError::NotFound { .. } | TraceError::Directory { .. } => {
-            Class::File
-        }
+        TraceError::Io { .. } | TraceError::NotFound { .. } | TraceError::Directory { .. } => Class::File,
         error if error.is_usage() => Class::Usage,
         _ => Class::Trace,
     };
@@ -97,11 +93,7 @@ pub(crate) fn trace_error(py: Python<'_>, error: TraceError) -> PyErr {
 }
 
 /// Options of the command whose arguments have other names in Python.
-const RENAMED: [(&str, &str); 3] = [
-    ("trace-format", "format="),
-    ("no-cache", "cache=False"),
-    ("memory-budget", "budget="),
-];
+const RENAMED: [(&str, &str); 3] = [("trace-format", "format="), ("no-cache", "cache=False"), ("memory-budget", "budget=")];
 
 /// Replaces options of the command in a text by arguments: `--page-size 8k` by `page_size='8k'`, `--page-size` by
 /// `page_size=`.
@@ -110,9 +102,8 @@ fn with_arguments(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("--") {
         let (before, option) = rest.split_at(at);
-        let name_length = option[2..]
-            .find(|letter: char| !letter.is_ascii_lowercase() && letter != '-')
-            .unwrap_or(option.len() - 2);
+        let name_length =
+            option[2..].find(|letter: char| !letter.is_ascii_lowercase() && letter != '-').unwrap_or(option.len() - 2);
         let name = &option[2..2 + name_length];
         let begins = before.is_empty() || before.ends_with([' ', '(', '`']);
         out.push_str(before);

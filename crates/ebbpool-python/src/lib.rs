@@ -33,9 +33,7 @@ mod _ebbpool {
     #[pymodule_export]
     use super::advise::{Advice, advise};
     #[pymodule_export]
-    use super::catalogue::{
-        canonical_policies, device_json, generators_json, policies_json, policy_json, split_list,
-    };
+    use super::catalogue::{canonical_policies, device_json, generators_json, policies_json, policy_json, split_list};
     #[pymodule_export]
     use super::compare::{Comparison, best, compare};
     #[pymodule_export]

@@ -19,11 +19,7 @@ pub(crate) type PolicyFailure = Box<dyn Error + Send + Sync>;
 
 /// The policy of the caller that an object stands for: an `ebbpool.Compiled`, or a class or function that makes a
 /// policy from a number of frames.
-pub(crate) fn guest(
-    py: Python<'_>,
-    calls: &Arc<Calls>,
-    policy: &Bound<'_, PyAny>,
-) -> PyResult<Arc<dyn GuestPolicy>> {
+pub(crate) fn guest(py: Python<'_>, calls: &Arc<Calls>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GuestPolicy>> {
     let compiled = policy.hasattr("_addresses")?;
     if !compiled && !policy.is_callable() {
         let text = format!(
@@ -201,20 +197,15 @@ impl ResidentFrames {
     /// Stores that the policy named a frame that it must not name.
     #[cold]
     pub(crate) fn refuse(&mut self, method: &str, frame: &str) {
-        let text = format!(
-            "{method}() returned {frame} {}; it must return a frame that holds a page",
-            self.position()
-        );
+        let text = format!("{method}() returned {frame} {}; it must return a frame that holds a page", self.position());
         self.put_failure(text.into());
     }
 
     /// Stores that the policy returned something else than a list of frames.
     #[cold]
     fn refuse_companions(&mut self, method: &str, returned: &str) {
-        let text = format!(
-            "{method}() returned {returned} {}; it must return a list of frames, which may be empty",
-            self.position()
-        );
+        let text =
+            format!("{method}() returned {returned} {}; it must return a list of frames, which may be empty", self.position());
         self.put_failure(text.into());
     }
 
@@ -224,9 +215,7 @@ impl ResidentFrames {
     pub(crate) fn evictable(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.resident.len();
         let order = (self.cursor..frames).chain(0..self.cursor.min(frames));
-        let found = order
-            .into_iter()
-            .find(|&frame| self.resident[frame] && may_evict(frame as Frame));
+        let found = order.into_iter().find(|&frame| self.resident[frame] && may_evict(frame as Frame));
         self.cursor = found.map_or(0, |frame| frame + 1);
         found.map(|frame| frame as Frame)
     }
@@ -256,10 +245,7 @@ impl FrameObjects {
         let number = frame.into_pyobject(py)?.into_any();
         Ok(FrameObjects {
             alone: (&number,).into_pyobject(py)?.unbind(),
-            hits: [
-                (&number, false).into_pyobject(py)?.unbind(),
-                (&number, true).into_pyobject(py)?.unbind(),
-            ],
+            hits: [(&number, false).into_pyobject(py)?.unbind(), (&number, true).into_pyobject(py)?.unbind()],
             number: number.unbind(),
         })
     }
@@ -276,12 +262,7 @@ impl StoredFrames {
 
     /// The objects of a frame, for the call of a method; new ones for frames that are not stored.
     #[inline]
-    fn with<T>(
-        &mut self,
-        py: Python<'_>,
-        frame: Frame,
-        call: impl FnOnce(&FrameObjects) -> PyResult<T>,
-    ) -> PyResult<T> {
+    fn with<T>(&mut self, py: Python<'_>, frame: Frame, call: impl FnOnce(&FrameObjects) -> PyResult<T>) -> PyResult<T> {
         match self.0.get_mut(frame as usize) {
             Some(Some(objects)) => call(objects),
             Some(empty) => call(empty.insert(FrameObjects::new(py, frame)?)),
@@ -318,10 +299,7 @@ impl PythonPolicy {
     fn new(object: &Bound<'_, PyAny>, resident: ResidentFrames) -> PyResult<Self> {
         let method = |name: &str| method(object, name);
         let Some(victim) = method("victim")? else {
-            let text = format!(
-                "policy {} has no method victim(), which returns the frame to evict",
-                resident.policy
-            );
+            let text = format!("policy {} has no method victim(), which returns the frame to evict", resident.policy);
             return Err(raise(object.py(), Class::Policy, &text));
         };
         Ok(PythonPolicy {
@@ -347,14 +325,7 @@ impl PythonPolicy {
     }
 
     /// Appends the resident frames other than the victim that a method of the policy returns.
-    fn companions(
-        &self,
-        method: Option<&Py<PyAny>>,
-        name: &str,
-        victim: Frame,
-        max: usize,
-        to: &mut Vec<Frame>,
-    ) {
+    fn companions(&self, method: Option<&Py<PyAny>>, name: &str, victim: Frame, max: usize, to: &mut Vec<Frame>) {
         let Some(method) = method else { return };
         let resident = self.resident.lock();
         let mut resident = resident.unwrap_or_else(PoisonError::into_inner);
@@ -412,10 +383,8 @@ macro_rules! call {
 }
 
 impl Policy for PythonPolicy {
-    const CAPABILITIES: Capabilities = Capabilities::COSTS
-        .union(Capabilities::CLASSES)
-        .union(Capabilities::EVICTS_MORE)
-        .union(Capabilities::WRITES_TOGETHER);
+    const CAPABILITIES: Capabilities =
+        Capabilities::COSTS.union(Capabilities::CLASSES).union(Capabilities::EVICTS_MORE).union(Capabilities::WRITES_TOGETHER);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -429,11 +398,7 @@ impl Policy for PythonPolicy {
         call!(self.miss, page, access.is_write());
     }
 
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let resident = self.resident.get_mut();
         let resident = resident.unwrap_or_else(PoisonError::into_inner);
         if !resident.may_call() {

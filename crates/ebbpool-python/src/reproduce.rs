@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use ebbpool_experiments::{
-    self as experiments, ExperimentEnd, ExperimentError, ListedExperiment, Listener, Scale,
-    StudyRequest,
+    self as experiments, ExperimentEnd, ExperimentError, ListedExperiment, Listener, Scale, StudyRequest,
 };
 use ebbpool_lab::{ErrorKind, LabError, LabEvents, Note};
 use ebbpool_policy::{PolicySpec, split_list};
@@ -98,10 +97,7 @@ pub(crate) fn reproduce(
         let outcome = experiments::run(&settings, watch, &request);
         let outcome = outcome.map_err(|error| match error {
             ExperimentError::Lab(error) => error,
-            error => LabError::Output {
-                what: "the reproduction".into(),
-                source: std::io::Error::other(error),
-            },
+            error => LabError::Output { what: "the reproduction".into(), source: std::io::Error::other(error) },
         })?;
         match outcome.interrupted {
             true => Err(SimError::Interrupted.into()),

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::guest::check_names;
-use ebbpool_lab::{
-    CheckpointSchedule, CountingRules, DeviceFeatures, MemorySize, PolicySelection, PricingRequest,
-};
+use ebbpool_lab::{CheckpointSchedule, CountingRules, DeviceFeatures, MemorySize, PolicySelection, PricingRequest};
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -26,11 +24,7 @@ where
 }
 
 /// Texts as values.
-pub(crate) fn all_parsed<T: FromStr>(
-    py: Python<'_>,
-    argument: &str,
-    texts: &[String],
-) -> PyResult<Vec<T>>
+pub(crate) fn all_parsed<T: FromStr>(py: Python<'_>, argument: &str, texts: &[String]) -> PyResult<Vec<T>>
 where
     T::Err: Display,
 {
@@ -61,20 +55,14 @@ pub(crate) fn at_end(py: Python<'_>, text: &str) -> PyResult<AtEnd> {
 }
 
 /// When all dirty pages are written.
-pub(crate) fn checkpoints(
-    py: Python<'_>,
-    text: Option<&str>,
-) -> PyResult<Option<CheckpointSchedule>> {
+pub(crate) fn checkpoints(py: Python<'_>, text: Option<&str>) -> PyResult<Option<CheckpointSchedule>> {
     let schedule = text.map(|text| parsed::<CheckpointSchedule>(py, "checkpoints", text));
     schedule.transpose()
 }
 
 impl Counting {
     pub(crate) fn rules(&self, py: Python<'_>) -> PyResult<CountingRules> {
-        let warmup = self
-            .warmup
-            .parse()
-            .map_err(|error| wrong(py, "warmup", error))?;
+        let warmup = self.warmup.parse().map_err(|error| wrong(py, "warmup", error))?;
         if self.cluster_size == 0 {
             return Err(wrong(py, "cluster_size", "a cluster has at least 1 page"));
         }
@@ -96,11 +84,7 @@ pub(crate) fn sizes(py: Python<'_>, frames: &[String]) -> PyResult<Vec<MemorySiz
 }
 
 /// One price for each asymmetry, or that of a device.
-pub(crate) fn pricing(
-    py: Python<'_>,
-    asymmetry: &[String],
-    device: Option<&str>,
-) -> PyResult<Vec<PricingRequest>> {
+pub(crate) fn pricing(py: Python<'_>, asymmetry: &[String], device: Option<&str>) -> PyResult<Vec<PricingRequest>> {
     let specs: Vec<AsymmetrySpec> = all_parsed(py, "asymmetry", asymmetry)?;
     let one = |spec| PricingRequest::new(spec, device).map_err(|error| lab_error(py, error.into()));
     match specs.is_empty() {
@@ -114,11 +98,7 @@ pub(crate) type Policies = (PolicySelection, Vec<Arc<dyn GuestPolicy>>);
 
 /// The policies of a list, in which texts are names and all else is a policy of the caller. `None` stands for the
 /// policies of the papers.
-pub(crate) fn policies(
-    py: Python<'_>,
-    calls: &Arc<Calls>,
-    policies: Option<Vec<Bound<'_, PyAny>>>,
-) -> PyResult<Policies> {
+pub(crate) fn policies(py: Python<'_>, calls: &Arc<Calls>, policies: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Policies> {
     let Some(policies) = policies else {
         return Ok((PolicySelection::of_the_papers(), Vec::new()));
     };
@@ -146,6 +126,5 @@ pub(crate) fn check_policies(py: Python<'_>, given: Option<Vec<Bound<'_, PyAny>>
     // The names of an own device's policies are known only with the device; the lab checks them.
     let registered = selection.resolve(&DeviceFeatures::default());
     let names = registered.unwrap_or_default();
-    check_names(names.iter().map(ToString::to_string), &guests)
-        .map_err(|error| lab_error(py, error.into()))
+    check_names(names.iter().map(ToString::to_string), &guests).map_err(|error| lab_error(py, error.into()))
 }

@@ -29,19 +29,11 @@ type RunAnswer = (Table, String, Option<String>, Option<String>, Vec<String>);
 
 /// Runs one policy.
 #[pyfunction]
-pub(crate) fn run(
-    py: Python<'_>,
-    trace: &Trace,
-    request: RunArguments,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<RunAnswer> {
+pub(crate) fn run(py: Python<'_>, trace: &Trace, request: RunArguments, progress: Option<Py<PyAny>>) -> PyResult<RunAnswer> {
     let size: MemorySize = parsed(py, "frames", &request.frames)?;
     let pricing = pricing(py, &request.asymmetry, request.device.as_deref())?;
-    let mut lab_request = RunRequest::new(
-        parsed(py, "policies", &request.policy)?,
-        size,
-        pricing.into_iter().next().unwrap_or_default(),
-    );
+    let mut lab_request =
+        RunRequest::new(parsed(py, "policies", &request.policy)?, size, pricing.into_iter().next().unwrap_or_default());
     lab_request.counting = request.counting.rules(py)?;
     let mut recording = RunRecording::default();
     recording.events = request.events.then(Vec::new);

@@ -2,8 +2,7 @@
 
 use ebbpool_sim::PageSample;
 use ebbpool_trace::{
-    Batch, Metadata, OptionalColumns, PageClasses, Reader, ReferenceStream, ReferenceSupplier,
-    Source, TraceError,
+    Batch, Metadata, OptionalColumns, PageClasses, Reader, ReferenceStream, ReferenceSupplier, Source, TraceError,
 };
 
 /// References read at a time.
@@ -41,11 +40,7 @@ impl SampledReferences {
     }
 
     fn stream(&self, reader: Reader) -> Box<dyn ReferenceStream> {
-        Box::new(SampledStream {
-            reader,
-            sample: self.sample,
-            read: Batch::new(),
-        })
+        Box::new(SampledStream { reader, sample: self.sample, read: Batch::new() })
     }
 }
 

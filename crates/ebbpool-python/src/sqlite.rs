@@ -29,11 +29,7 @@ pub(crate) fn check_sqlite_options(py: Python<'_>, options: &str) -> PyResult<()
         Ok(_) => Ok(()),
         Err(error) => {
             let text = error.to_string();
-            Err(raise(
-                py,
-                Class::Usage,
-                text.trim_start_matches("ebbpool: "),
-            ))
+            Err(raise(py, Class::Usage, text.trim_start_matches("ebbpool: ")))
         }
     }
 }

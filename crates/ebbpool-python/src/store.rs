@@ -38,10 +38,7 @@ impl Results {
     /// No place: nothing is stored.
     #[staticmethod]
     fn nowhere() -> Self {
-        Results {
-            storage: None,
-            trace_key: None,
-        }
+        Results { storage: None, trace_key: None }
     }
 
     /// The directory in which the command stores results, or another one.
@@ -52,27 +49,18 @@ impl Results {
             Some(path) => Some(ResultDirectory::new(path)),
             None => ebbpool_cli::result_directory(),
         };
-        Results {
-            storage: directory.map(ResultStorage::Directory),
-            trace_key: None,
-        }
+        Results { storage: directory.map(ResultStorage::Directory), trace_key: None }
     }
 
     /// A mapping from text to bytes.
     #[staticmethod]
     fn mapping(mapping: Py<PyAny>) -> Self {
-        Results {
-            storage: Some(ResultStorage::Shared(Arc::new(MappingStore(mapping)))),
-            trace_key: None,
-        }
+        Results { storage: Some(ResultStorage::Shared(Arc::new(MappingStore(mapping)))), trace_key: None }
     }
 
     /// The same place for the results over the trace with this key, which is then not computed again.
     fn of_trace(&self, key: [u8; 32]) -> Self {
-        Results {
-            storage: self.storage.clone(),
-            trace_key: Some(key),
-        }
+        Results { storage: self.storage.clone(), trace_key: Some(key) }
     }
 
     /// The value of a key of 64 hexadecimal digits.

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use ebbpool_arrow::{ColumnNames, RowProblem, TraceColumns};
 use ebbpool_trace::{
-    Batch, ClassNumbers, Metadata, OptionalColumns, PageClasses, ReferenceStream,
-    ReferenceSupplier, TraceError,
+    Batch, ClassNumbers, Metadata, OptionalColumns, PageClasses, ReferenceStream, ReferenceSupplier, TraceError,
 };
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
@@ -24,27 +23,16 @@ const AT_ONCE: usize = 1 << 16;
 
 /// The error of a row of a trace, of which those read begin with this one.
 fn row_error(label: &str, first: u64, wrong: RowProblem) -> TraceError {
-    TraceError::Row {
-        file: label.into(),
-        row: first + wrong.row as u64,
-        problem: wrong.problem,
-    }
+    TraceError::Row { file: label.into(), row: first + wrong.row as u64, problem: wrong.problem }
 }
 
 /// The error of a column of a trace.
 fn columns_error(label: &str, problem: String) -> TraceError {
-    TraceError::Columns {
-        file: label.into(),
-        problem,
-    }
+    TraceError::Columns { file: label.into(), problem }
 }
 
 fn io_error(label: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TraceError {
-    TraceError::Io {
-        file: label.into(),
-        action: "read",
-        error: io::Error::other(error),
-    }
+    TraceError::Io { file: label.into(), action: "read", error: io::Error::other(error) }
 }
 
 /// The key of the references that a stream yields, and of their classes.
@@ -81,19 +69,8 @@ pub(crate) struct ArrowReferences {
 }
 
 impl ArrowReferences {
-    pub(crate) fn new(
-        label: &str,
-        batches: Vec<RecordBatch>,
-        columns: TraceColumns,
-        metadata: Metadata,
-    ) -> Self {
-        ArrowReferences {
-            label: label.into(),
-            batches: batches.into(),
-            columns,
-            metadata,
-            key: OnceLock::new(),
-        }
+    pub(crate) fn new(label: &str, batches: Vec<RecordBatch>, columns: TraceColumns, metadata: Metadata) -> Self {
+        ArrowReferences { label: label.into(), batches: batches.into(), columns, metadata, key: OnceLock::new() }
     }
 
     fn stream(&self, classes: Option<ClassNumbers<String>>) -> BatchStream {
@@ -125,18 +102,11 @@ impl ReferenceSupplier for ArrowReferences {
     }
 
     fn references(&self) -> Option<u64> {
-        Some(
-            self.batches
-                .iter()
-                .map(|batch| batch.num_rows() as u64)
-                .sum(),
-        )
+        Some(self.batches.iter().map(|batch| batch.num_rows() as u64).sum())
     }
 
     fn key(&self) -> Option<[u8; 32]> {
-        *self
-            .key
-            .get_or_init(|| key_of(self.open_with(OptionalColumns::ALL).ok()?).ok())
+        *self.key.get_or_init(|| key_of(self.open_with(OptionalColumns::ALL).ok()?).ok())
     }
 }
 
@@ -328,31 +298,17 @@ impl ArrayView {
     }
 
     /// Appends a part of the array, which is `what`. The error says what is wrong.
-    fn append(
-        &self,
-        range: std::ops::Range<usize>,
-        what: &str,
-        to: &mut Vec<u64>,
-    ) -> Result<(), RowProblem> {
+    fn append(&self, range: std::ops::Range<usize>, what: &str, to: &mut Vec<u64>) -> Result<(), RowProblem> {
         Python::attach(|py| {
             let (start, end) = (range.start as isize, range.end as isize);
             let part = self.view.bind(py).get_item(PySlice::new(py, start, end, 1));
             let read = part.and_then(|part| (self.read)(&part, what, to));
-            read.unwrap_or_else(|error| {
-                Err(RowProblem {
-                    row: 0,
-                    problem: error.to_string(),
-                })
-            })
+            read.unwrap_or_else(|error| Err(RowProblem { row: 0, problem: error.to_string() }))
         })
     }
 }
 
-fn read<T>(
-    part: &Bound<'_, PyAny>,
-    what: &str,
-    to: &mut Vec<u64>,
-) -> PyResult<Result<(), RowProblem>>
+fn read<T>(part: &Bound<'_, PyAny>, what: &str, to: &mut Vec<u64>) -> PyResult<Result<(), RowProblem>>
 where
     T: Element + std::fmt::Display,
     u64: TryFrom<T>,
@@ -447,16 +403,11 @@ impl ReferenceStream for ArrayStream {
 }
 
 impl ArrayStream {
-    fn append(
-        &mut self,
-        range: std::ops::Range<usize>,
-        batch: &mut Batch,
-    ) -> Result<(), RowProblem> {
+    fn append(&mut self, range: std::ops::Range<usize>, batch: &mut Batch) -> Result<(), RowProblem> {
         let pages = &mut batch.pages;
         self.pages.append(range.clone(), "a page number", pages)?;
         self.numbers.clear();
-        self.writes
-            .append(range.clone(), "true or false", &mut self.numbers)?;
+        self.writes.append(range.clone(), "true or false", &mut self.numbers)?;
         let writes = self.numbers.iter();
         batch.writes.extend(writes.map(|&write| write != 0));
         let Some(classes) = &self.classes else {
@@ -466,10 +417,7 @@ impl ArrayStream {
         classes.append(range, CLASS, &mut self.numbers)?;
         for (row, &number) in self.numbers.iter().enumerate() {
             let class = u32::try_from(number);
-            let class = class.map_err(|_| RowProblem {
-                row,
-                problem: format!("{number} is not {CLASS}"),
-            })?;
+            let class = class.map_err(|_| RowProblem { row, problem: format!("{number} is not {CLASS}") })?;
             batch.classes.push(class);
         }
         Ok(())

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
-};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ebbpool_lab::schema::{FieldType, FieldValue, ResultRow};
 use ebbpool_lab::several::SummaryRow;
@@ -23,35 +21,24 @@ pub(crate) struct Table {
 
 impl Table {
     /// The rows with the columns that their type declares.
-    pub(crate) fn of_rows<'r, R: ResultRow + 'r>(
-        py: Python<'_>,
-        rows: impl IntoIterator<Item = &'r R>,
-    ) -> PyResult<Self> {
+    pub(crate) fn of_rows<'r, R: ResultRow + 'r>(py: Python<'_>, rows: impl IntoIterator<Item = &'r R>) -> PyResult<Self> {
         let rows: Vec<Vec<FieldValue>> = rows.into_iter().map(ResultRow::values).collect();
         let columns = R::FIELDS.iter().enumerate().map(|(at, field)| {
             let values = rows.iter().map(|row| row.get(at));
             let column: ArrayRef = match field.field_type {
-                FieldType::Text => {
-                    Arc::new(StringArray::from_iter(values.map(|value| match value {
-                        Some(FieldValue::Text(text)) => Some(text.as_str()),
-                        _ => None,
-                    })))
-                }
+                FieldType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
+                    Some(FieldValue::Text(text)) => Some(text.as_str()),
+                    _ => None,
+                }))),
                 // As in the command's Parquet. Differences of columns may be below 0.
-                FieldType::Whole => {
-                    Arc::new(Int64Array::from_iter(values.map(|value| match value {
-                        Some(FieldValue::Whole(number)) => {
-                            Some(i64::try_from(*number).unwrap_or(i64::MAX))
-                        }
-                        _ => None,
-                    })))
-                }
-                FieldType::Real => {
-                    Arc::new(Float64Array::from_iter(values.map(|value| match value {
-                        Some(FieldValue::Real(number)) => Some(*number),
-                        _ => None,
-                    })))
-                }
+                FieldType::Whole => Arc::new(Int64Array::from_iter(values.map(|value| match value {
+                    Some(FieldValue::Whole(number)) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+                    _ => None,
+                }))),
+                FieldType::Real => Arc::new(Float64Array::from_iter(values.map(|value| match value {
+                    Some(FieldValue::Real(number)) => Some(*number),
+                    _ => None,
+                }))),
             };
             (field.name.to_string(), field.nullable, column)
         });
@@ -61,9 +48,8 @@ impl Table {
 
     /// Columns with their names and whether they may have nulls.
     fn of_columns(columns: Vec<(String, bool, ArrayRef)>) -> Result<Self, ArrowError> {
-        let fields = columns.iter().map(|(name, nullable, column)| {
-            Field::new(name.clone(), column.data_type().clone(), *nullable)
-        });
+        let fields =
+            columns.iter().map(|(name, nullable, column)| Field::new(name.clone(), column.data_type().clone(), *nullable));
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let columns = columns.into_iter().map(|(_, _, column)| column).collect();
         let batch = RecordBatch::try_new(schema, columns)?;
@@ -196,12 +182,8 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
 #[pyfunction]
 pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -> PyResult<Table> {
     let columns = columns.into_iter().map(|(name, values)| {
-        let present: Vec<Bound<'_, PyAny>> =
-            values.iter().filter(|value| !value.is_none()).collect();
-        let column: ArrayRef = if present
-            .iter()
-            .all(|value| value.is_instance_of::<PyString>())
-        {
+        let present: Vec<Bound<'_, PyAny>> = values.iter().filter(|value| !value.is_none()).collect();
+        let column: ArrayRef = if present.iter().all(|value| value.is_instance_of::<PyString>()) {
             Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?))
         } else if present.iter().all(|value| value.is_instance_of::<PyBool>()) {
             Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?))
@@ -218,10 +200,7 @@ pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -
 
 /// The columns of a result: name, unit and meaning. `result` is `compare`, `summary`, `curve` or `bound`.
 #[pyfunction]
-pub(crate) fn fields(
-    py: Python<'_>,
-    result: &str,
-) -> PyResult<Vec<(&'static str, &'static str, &'static str)>> {
+pub(crate) fn fields(py: Python<'_>, result: &str) -> PyResult<Vec<(&'static str, &'static str, &'static str)>> {
     let fields = match result {
         "compare" => RunResult::FIELDS,
         "curve" => CurveRow::FIELDS,
@@ -233,7 +212,5 @@ pub(crate) fn fields(
         }
     };
     let fields = fields.iter();
-    Ok(fields
-        .map(|field| (field.name, field.unit, field.about.trim()))
-        .collect())
+    Ok(fields.map(|field| (field.name, field.unit, field.about.trim())).collect())
 }

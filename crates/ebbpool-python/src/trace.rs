@@ -9,9 +9,7 @@ use arrow_schema::ArrowError;
 use ebbpool_arrow::{ColumnNames, TraceColumns};
 use ebbpool_lab::{Lab, Settings};
 use ebbpool_sim::PageSample;
-use ebbpool_trace::{
-    Batch, Columns, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer,
-};
+use ebbpool_trace::{Batch, Columns, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -52,8 +50,7 @@ impl Reading {
                 Ok(bytes) => ebbpool_cost::ByteSize::new(bytes),
                 Err(_) => parsed(py, "page_size", text)?,
             };
-            NonZeroU64::new(bytes.bytes())
-                .ok_or_else(|| wrong(py, "page_size", "a page has at least 1 byte"))
+            NonZeroU64::new(bytes.bytes()).ok_or_else(|| wrong(py, "page_size", "a page has at least 1 byte"))
         });
         Ok(ReadOptions {
             format: format.transpose()?,
@@ -70,20 +67,11 @@ impl Reading {
 type NamedColumns = (String, Option<String>, Vec<String>, Option<(String, bool)>);
 
 fn column_names((page, write, write_values, class): NamedColumns) -> ColumnNames {
-    ColumnNames {
-        page,
-        write,
-        write_values,
-        class,
-    }
+    ColumnNames { page, write, write_values, class }
 }
 
 /// Pages, writes and classes.
-type ReferenceBytes<'py> = (
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Option<Bound<'py, PyBytes>>,
-);
+type ReferenceBytes<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 /// The size of a page, the pages of the database, the number of references, and whether the trace was captured below a
 /// cache.
@@ -93,12 +81,7 @@ type StatedFigures = (Option<u64>, Option<u64>, Option<u64>, bool);
 type Stated = (String, Option<u64>);
 
 fn metadata((name, database_pages): &Stated) -> Metadata {
-    Metadata {
-        name: Some(name.clone()),
-        page_size: None,
-        database_pages: *database_pages,
-        ..Metadata::default()
-    }
+    Metadata { name: Some(name.clone()), page_size: None, database_pages: *database_pages, ..Metadata::default() }
 }
 
 #[pymethods]
@@ -161,33 +144,18 @@ impl Trace {
         let options = reading.options(py)?;
         let view = |array: &Bound<'_, PyAny>, name: &str| {
             ArrayView::from_object(array)?.ok_or_else(|| {
-                let text = format!(
-                    "the array of {name} must have one dimension, and whole numbers of at most 64 bits"
-                );
+                let text = format!("the array of {name} must have one dimension, and whole numbers of at most 64 bits");
                 raise(py, Class::Trace, &text)
             })
         };
         let (pages, writes) = (view(pages, "pages")?, view(writes, "writes")?);
         if writes.len() != pages.len() {
-            let text = format!(
-                "there are {} pages and {} writes; each reference has one of both",
-                pages.len(),
-                writes.len()
-            );
+            let text = format!("there are {} pages and {} writes; each reference has one of both", pages.len(), writes.len());
             return Err(raise(py, Class::Trace, &text));
         }
-        let classes = classes
-            .map(|classes| view(classes, "classes"))
-            .transpose()?;
-        if let Some(classes) = classes
-            .as_ref()
-            .filter(|classes| classes.len() != pages.len())
-        {
-            let text = format!(
-                "there are {} pages and {} classes; each reference has one of both",
-                pages.len(),
-                classes.len()
-            );
+        let classes = classes.map(|classes| view(classes, "classes")).transpose()?;
+        if let Some(classes) = classes.as_ref().filter(|classes| classes.len() != pages.len()) {
+            let text = format!("there are {} pages and {} classes; each reference has one of both", pages.len(), classes.len());
             return Err(raise(py, Class::Trace, &text));
         }
         let references = ArrayReferences {
@@ -233,9 +201,7 @@ impl Trace {
         if parts.is_empty() {
             return Err(wrong(py, "parts", "a trace has at least one part"));
         }
-        Ok(Trace {
-            source: Source::sequence(&parts, &options),
-        })
+        Ok(Trace { source: Source::sequence(&parts, &options) })
     }
 
     /// Files or generators one after the other, read as the command reads them with `--concat`.
@@ -292,23 +258,12 @@ impl Trace {
         let reader = py.detach(|| self.source.open());
         let reader = reader.map_err(|error| trace_error(py, error))?;
         let metadata = reader.metadata();
-        Ok((
-            metadata.page_size,
-            metadata.database_pages,
-            reader.references(),
-            metadata.below_cache,
-        ))
+        Ok((metadata.page_size, metadata.database_pages, reader.references(), metadata.below_cache))
     }
 
     /// The description of the references as JSON, and notes.
-    fn describe(
-        &self,
-        py: Python<'_>,
-        progress: Option<Py<PyAny>>,
-    ) -> PyResult<(String, Vec<String>)> {
-        let watched = watched(py, progress.as_ref(), |watch| {
-            Lab::new(Settings::default(), watch).describe(&self.source)
-        });
+    fn describe(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<(String, Vec<String>)> {
+        let watched = watched(py, progress.as_ref(), |watch| Lab::new(Settings::default(), watch).describe(&self.source));
         let (info, notes) = watched.finish(py)?;
         let json = serde_json::to_string(&info);
         let json = json.map_err(|error| raise(py, Class::Failure, &error.to_string()))?;
@@ -330,13 +285,7 @@ impl Trace {
                 let written = Format::ALL.iter().filter(|format| format.is_written());
                 let names: Vec<&str> = written.map(|format| format.name()).collect();
                 let names = names.join(" ");
-                wrong(
-                    py,
-                    "path",
-                    format!(
-                        "the name {path} does not show a format; give format=, one of: {names}"
-                    ),
-                )
+                wrong(py, "path", format!("the name {path} does not show a format; give format=, one of: {names}"))
             })?,
         };
         let path = Path::new(path);
@@ -349,9 +298,7 @@ impl Trace {
             let (metadata, classes) = (reader.metadata(), reader.classes());
             let classes = classes.as_ref();
             let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;
-            lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| {
-                writer.write(batch)
-            })?;
+            lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| writer.write(batch))?;
             if let Some(classes) = reader.classes() {
                 writer.name_classes(classes.names());
             }

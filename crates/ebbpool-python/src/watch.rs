@@ -120,10 +120,7 @@ pub(crate) fn watched_with<T: Send>(
             let worker = match worker {
                 Ok(worker) => worker,
                 Err(error) => {
-                    let error = LabError::Output {
-                        what: "to a thread".into(),
-                        source: error,
-                    };
+                    let error = LabError::Output { what: "to a thread".into(), source: error };
                     return (Err(error), None);
                 }
             };
@@ -142,38 +139,20 @@ pub(crate) fn watched_with<T: Send>(
                     }
                 });
             }
-            let answer = worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let answer = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (answer, exception)
         })
     });
-    let failure = watch
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let failure = watch.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     let exception = exception.or(failure).or_else(|| match progress {
         Some(progress) if answer.is_ok() => progress.call1(py, (1.0,)).err(),
         _ => None,
     });
-    let notes = watch
-        .notes
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    Watched {
-        answer,
-        exception,
-        notes,
-    }
+    let notes = watch.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Watched { answer, exception, notes }
 }
 
-fn show_progress(
-    py: Python<'_>,
-    calls: &Calls,
-    progress: Option<&Py<PyAny>>,
-    share: f64,
-    shown: &mut f64,
-) -> PyResult<()> {
+fn show_progress(py: Python<'_>, calls: &Calls, progress: Option<&Py<PyAny>>, share: f64, shown: &mut f64) -> PyResult<()> {
     py.check_signals()?;
     if calls.stopped_outside() {
         return Err(PyKeyboardInterrupt::new_err("interrupted"));

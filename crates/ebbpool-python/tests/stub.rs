@@ -20,9 +20,7 @@ fn exported(source: &str) -> BTreeSet<String> {
 /// The names of the classes and functions at the beginning of a line.
 fn declared(stub: &str) -> BTreeSet<String> {
     let name = |line: &str| {
-        let rest = line
-            .strip_prefix("def ")
-            .or_else(|| line.strip_prefix("class "))?;
+        let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?;
         let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
         Some(rest[..end].to_string())
     };

@@ -22,35 +22,22 @@ const FRAMES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const SERVED: u64 = 10_000_000;
 
 /// One row: nanoseconds of CPU time per reference, for the generator and for each policy.
-fn row(
-    pages: u64,
-    references: u64,
-    frames: u64,
-    policies: &[PolicySpec],
-) -> Result<String, Box<dyn std::error::Error>> {
+fn row(pages: u64, references: u64, frames: u64, policies: &[PolicySpec]) -> Result<String, Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
+    let progress = PassControl { report: &|_| {}, stop: &stop };
     let spec = format!("zipf:pages={pages},refs={references},read-alpha=1,write=0.3");
     let source = Source::parse(&spec, None)?;
     // A generator computes its tables when it is first opened.
     drop(source.open()?);
     let runs = (SERVED / references).max(1);
-    let nanoseconds =
-        |seconds: f64| format!(" {:.0} |", seconds * 1e9 / (runs * references) as f64);
+    let nanoseconds = |seconds: f64| format!(" {:.0} |", seconds * 1e9 / (runs * references) as f64);
     let start = cpu::seconds()?;
     for _ in 0..runs {
         scan(&source, Foresight::Nothing, &progress)?;
     }
     let mut row = nanoseconds(cpu::seconds()? - start);
     for policy in policies {
-        let cell = SimCell {
-            policy: policy.clone().into(),
-            frames,
-            asymmetry: 32.0,
-        };
+        let cell = SimCell { policy: policy.clone().into(), frames, asymmetry: 32.0 };
         let start = cpu::seconds()?;
         let cells = [cell];
         for _ in 0..runs {
@@ -81,18 +68,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     header("references, 1 M pages, 100 k frames");
     for references in REFERENCES {
-        println!(
-            "| {references} |{}",
-            row(1_000_000, references, 100_000, &policies)?
-        );
+        println!("| {references} |{}", row(1_000_000, references, 100_000, &policies)?);
     }
     println!();
     header("frames, 4 pages a frame, 20 M references");
     for frames in FRAMES {
-        println!(
-            "| {frames} |{}",
-            row(4 * frames, 20_000_000, frames, &policies)?
-        );
+        println!("| {frames} |{}", row(4 * frames, 20_000_000, frames, &policies)?);
     }
     Ok(())
 }

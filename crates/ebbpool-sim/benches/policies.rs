@@ -75,19 +75,12 @@ struct Speed {
 
 fn measure(source: &Source, references: u64, specs: &[PolicySpec]) -> Result<Vec<Speed>, AnyError> {
     let stop = AtomicBool::new(false);
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
+    let progress = PassControl { report: &|_| {}, stop: &stop };
     // Round by round, so that other load on the machine affects all policies alike.
     let mut speeds = vec![Speed::default(); specs.len()];
     for _ in 0..RUNS {
         for (speed, spec) in speeds.iter_mut().zip(specs) {
-            let cell = SimCell {
-                policy: spec.clone().into(),
-                frames: FRAMES,
-                asymmetry: 32.0,
-            };
+            let cell = SimCell { policy: spec.clone().into(), frames: FRAMES, asymmetry: 32.0 };
             let (start, cpu_start) = (Instant::now(), cpu::seconds()?);
             let outcome = simulate(source, &[cell], &SimOptions::default(), &progress)?;
             let seconds = start.elapsed().as_secs_f64();
@@ -113,20 +106,12 @@ fn main() -> Result<(), AnyError> {
     let speeds = measure(&source, references, &specs)?;
 
     println!("{zipf}, {FRAMES} frames, median of {RUNS}");
-    println!(
-        "{:<24} {:>14} {:>16} {:>10} {:>10}",
-        "policy", "million refs/s", "M refs/CPU s", "times lru", "misses"
-    );
+    println!("{:<24} {:>14} {:>16} {:>10} {:>10}", "policy", "million refs/s", "M refs/CPU s", "times lru", "misses");
     let of_lru = median(speeds[0].cpu.clone());
     for (spec, speed) in specs.iter().zip(speeds) {
         let rate = median(speed.wall);
         let cpu = median(speed.cpu);
-        println!(
-            "{:<24} {rate:>14.1} {cpu:>16.1} {:>10.2} {:>9.2}%",
-            spec.to_string(),
-            of_lru / cpu,
-            100.0 * speed.miss_ratio
-        );
+        println!("{:<24} {rate:>14.1} {cpu:>16.1} {:>10.2} {:>9.2}%", spec.to_string(), of_lru / cpu, 100.0 * speed.miss_ratio);
     }
     Ok(())
 }

@@ -69,10 +69,7 @@ impl RecordedTrace {
 
     /// Stores the trace's size and the notes of its reader, as a sweep does.
     pub fn store_size(&self, source: &Source, store: &dyn ResultStore) {
-        let extent = TraceExtent {
-            references: self.references(),
-            distinct_pages: self.distinct_pages(),
-        };
+        let extent = TraceExtent { references: self.references(), distinct_pages: self.distinct_pages() };
         StoredResults::new(store, None).put_extent(extent, source);
     }
 
@@ -97,10 +94,7 @@ impl RecordedTrace {
     /// The trace without its first references.
     fn after(&self, references: u64) -> Self {
         let skipped = usize::try_from(references).unwrap_or(usize::MAX);
-        RecordedTrace {
-            references: self.references.get(skipped..).unwrap_or(&[]).to_vec(),
-            pages: self.pages.clone(),
-        }
+        RecordedTrace { references: self.references.get(skipped..).unwrap_or(&[]).to_vec(), pages: self.pages.clone() }
     }
 }
 
@@ -113,10 +107,7 @@ impl FromIterator<(u64, bool)> for RecordedTrace {
             let id = ids.id(page, |page| pages.push(page));
             id << 1 | u32::from(write)
         });
-        RecordedTrace {
-            references: references.collect(),
-            pages,
-        }
+        RecordedTrace { references: references.collect(), pages }
     }
 }
 
@@ -191,11 +182,7 @@ pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &PassCon
         }
     };
     let stopped = || progress.stopped();
-    let mut best = BestSchedules {
-        schedules: Schedules::new(trace, question, &stopped),
-        cheapest: None,
-        guided: None,
-    };
+    let mut best = BestSchedules { schedules: Schedules::new(trace, question, &stopped), cheapest: None, guided: None };
     let found = search_prices(trace, question, &mut best, progress);
     let lower_bound = certified_bound(trace, question, &found.prices, warm);
     best.follow_scaled(&found.prices, lower_bound, progress);
@@ -259,9 +246,7 @@ fn saved_by_warmup(trace: &RecordedTrace, question: &BoundQuestion) -> i128 {
     if question.at_end == AtEnd::Free {
         return saved_reads;
     }
-    let (before, rest) = trace
-        .references
-        .split_at(warmup.min(trace.references.len()));
+    let (before, rest) = trace.references.split_at(warmup.min(trace.references.len()));
     let written = |references: &[u32]| {
         let mut written = vec![false; trace.pages.len()];
         for reference in references.iter().filter(|&reference| reference & 1 == 1) {
@@ -276,12 +261,7 @@ fn saved_by_warmup(trace: &RecordedTrace, question: &BoundQuestion) -> i128 {
 
 /// The lower bound that the prices prove, in page reads. `trace` begins where the question's warm-up
 /// ends, which can save `warm`.
-fn certified_bound(
-    trace: &RecordedTrace,
-    question: &BoundQuestion,
-    prices: &[f64],
-    warm: i128,
-) -> f64 {
+fn certified_bound(trace: &RecordedTrace, question: &BoundQuestion, prices: &[f64], warm: i128) -> f64 {
     let certified = certificate::certify(
         &trace.references,
         trace.pages.len(),
@@ -312,20 +292,11 @@ pub fn solve_all(
     let solve_one = |(question, own): (&BoundQuestion, &AtomicU64)| {
         let report = |share: f64| {
             own.store((WHOLE * share) as u64, Ordering::Relaxed);
-            let done: u64 = shares
-                .iter()
-                .map(|share| share.load(Ordering::Relaxed))
-                .sum();
+            let done: u64 = shares.iter().map(|share| share.load(Ordering::Relaxed)).sum();
             (progress.report)(done as f64 / WHOLE / shares.len() as f64);
         };
-        let progress = PassControl {
-            report: &report,
-            stop: progress.stop,
-        };
-        let bound = Bound {
-            prices: Arc::new([]),
-            ..solve(trace, question, &progress)
-        };
+        let progress = PassControl { report: &report, stop: progress.stop };
+        let bound = Bound { prices: Arc::new([]), ..solve(trace, question, &progress) };
         report(1.0);
         bound
     };
@@ -365,10 +336,7 @@ impl BestSchedules<'_> {
         let Some(schedule) = self.schedules.run(policy, prices.clone()) else {
             return;
         };
-        if self
-            .cheapest
-            .is_none_or(|cheapest| schedule.bill < cheapest.bill)
-        {
+        if self.cheapest.is_none_or(|cheapest| schedule.bill < cheapest.bill) {
             self.cheapest = Some(schedule);
         }
         let guided = self.guided.as_ref();

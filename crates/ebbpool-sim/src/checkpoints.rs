@@ -26,11 +26,7 @@ impl CheckpointIntervals {
 
     /// A key that distinguishes intervals.
     pub(crate) fn key(&self) -> String {
-        let CheckpointIntervals {
-            references,
-            writes,
-            micros,
-        } = self;
+        let CheckpointIntervals { references, writes, micros } = self;
         format!("references={references:?} writes={writes:?} us={micros:?}")
     }
 }
@@ -49,13 +45,7 @@ pub(crate) struct CheckpointClock {
 
 impl CheckpointClock {
     pub(crate) fn new(intervals: CheckpointIntervals) -> Self {
-        CheckpointClock {
-            intervals,
-            references: 0,
-            writes: 0,
-            begun_us: None,
-            now_us: 0,
-        }
+        CheckpointClock { intervals, references: 0, writes: 0, begun_us: None, now_us: 0 }
     }
 
     /// The positions in the trace of those references of the batch before which there is a checkpoint. `start` is the position
@@ -64,16 +54,9 @@ impl CheckpointClock {
     /// # Errors
     ///
     /// [`SimError::NoTimes`] if an interval is a time, and the batch has none.
-    pub(crate) fn positions(
-        &mut self,
-        batch: &Batch,
-        start: usize,
-        trace: &str,
-    ) -> Result<Vec<usize>, SimError> {
+    pub(crate) fn positions(&mut self, batch: &Batch, start: usize, trace: &str) -> Result<Vec<usize>, SimError> {
         if self.intervals.asks_times() && batch.requests.len() < batch.len() {
-            return Err(SimError::NoTimes {
-                trace: trace.into(),
-            });
+            return Err(SimError::NoTimes { trace: trace.into() });
         }
         let mut positions = Vec::new();
         for (at, &write) in batch.writes.iter().enumerate() {
@@ -94,17 +77,9 @@ impl CheckpointClock {
         }
         let begun_us = *self.begun_us.get_or_insert(self.now_us);
         let elapsed = self.now_us - begun_us;
-        let has_passed = |interval: Option<NonZeroU64>, count: u64| {
-            interval.is_some_and(|interval| count >= interval.get())
-        };
-        let CheckpointIntervals {
-            references,
-            writes,
-            micros,
-        } = self.intervals;
-        let due = has_passed(references, self.references)
-            || has_passed(writes, self.writes)
-            || has_passed(micros, elapsed);
+        let has_passed = |interval: Option<NonZeroU64>, count: u64| interval.is_some_and(|interval| count >= interval.get());
+        let CheckpointIntervals { references, writes, micros } = self.intervals;
+        let due = has_passed(references, self.references) || has_passed(writes, self.writes) || has_passed(micros, elapsed);
         if due {
             // Intervals of time are those of the server's clock, whenever a reference shows it.
             let late = micros.map_or(0, |interval| elapsed % interval);
@@ -146,50 +121,32 @@ mod tests {
         let none = CheckpointIntervals::default();
         let trace: Vec<(bool, u64)> = (0..8).map(|at| (at % 2 == 0, 10 + 5 * at)).collect();
         assert_eq!(positions(none, &trace), Vec::<usize>::new());
-        let references = CheckpointIntervals {
-            references: every(3),
-            ..none
-        };
+        let references = CheckpointIntervals { references: every(3), ..none };
         assert_eq!(positions(references, &trace), [3, 6]);
         // The references 0, 2, 4 and 6 write.
-        let writes = CheckpointIntervals {
-            writes: every(2),
-            ..none
-        };
+        let writes = CheckpointIntervals { writes: every(2), ..none };
         assert_eq!(positions(writes, &trace), [3, 7]);
         // The trace begins at 10.
-        let micros = CheckpointIntervals {
-            micros: every(10),
-            ..none
-        };
+        let micros = CheckpointIntervals { micros: every(10), ..none };
         assert_eq!(positions(micros, &trace), [2, 4, 6]);
     }
 
     #[test]
     fn the_clock_does_not_wait_for_references_and_any_interval_begins_all_anew() {
         let none = CheckpointIntervals::default();
-        let micros = CheckpointIntervals {
-            micros: every(10),
-            ..none
-        };
+        let micros = CheckpointIntervals { micros: every(10), ..none };
         // At 25 the checkpoint of 20 is made, late; the next one is at 30.
         let trace = [0, 9, 25, 29, 30, 31].map(|time_us| (true, time_us));
         assert_eq!(positions(micros, &trace), [2, 4]);
         // That after 3 references is at 4, so that the next by time is at 14.
-        let both = CheckpointIntervals {
-            references: every(3),
-            ..micros
-        };
+        let both = CheckpointIntervals { references: every(3), ..micros };
         let trace = [0, 1, 2, 4, 11, 14, 15].map(|time_us| (true, time_us));
         assert_eq!(positions(both, &trace), [3, 5]);
     }
 
     #[test]
     fn times_must_be_known() {
-        let micros = CheckpointIntervals {
-            micros: every(10),
-            ..CheckpointIntervals::default()
-        };
+        let micros = CheckpointIntervals { micros: every(10), ..CheckpointIntervals::default() };
         let batch: Batch = [(1, true)].into_iter().collect();
         let found = CheckpointClock::new(micros).positions(&batch, 0, "t");
         assert!(matches!(found, Err(SimError::NoTimes { trace }) if trace == "t"));

@@ -21,10 +21,7 @@ use crate::engine::Chunk;
 use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::store::{ResultStore, StoredResults, TraceExtent};
-use crate::stream::{
-    DistinctPages, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, for_each_chunk,
-    usable_frames,
-};
+use crate::stream::{DistinctPages, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, for_each_chunk, usable_frames};
 use crate::sweep::{BufferSize, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
@@ -74,11 +71,7 @@ pub struct Estimate {
 
 impl Estimate {
     fn exact(traffic: Traffic) -> Self {
-        Estimate {
-            traffic,
-            sample: PageSample::ALL,
-            errors: None,
-        }
+        Estimate { traffic, sample: PageSample::ALL, errors: None }
     }
 }
 
@@ -120,10 +113,7 @@ impl<'a> Curves<'a> {
             device: None,
         }
         .resolve(source, &stored, progress)?;
-        let options = SimOptions {
-            warmup: resolved.warmup,
-            ..curve_options.options.clone()
-        };
+        let options = SimOptions { warmup: resolved.warmup, ..curve_options.options.clone() };
         let (facts, lru) = match (stored.facts(&options), stored.lru_curve(&options)) {
             (Some(facts), Some(lru)) => (facts, lru),
             _ => {
@@ -208,11 +198,7 @@ impl<'a> Curves<'a> {
     ///
     /// The errors of reading the trace, and [`SimError::Interrupted`]; the store then has the
     /// results finished so far.
-    pub fn at(
-        &mut self,
-        requests: &[(&SimPolicy, u64)],
-        progress: &PassControl,
-    ) -> Result<Vec<Estimate>, SimError> {
+    pub fn at(&mut self, requests: &[(&SimPolicy, u64)], progress: &PassControl) -> Result<Vec<Estimate>, SimError> {
         let mut todo: Vec<MiniatureJob> = Vec::new();
         for &(policy, frames) in requests {
             let key = (key_of(policy), frames);
@@ -227,10 +213,7 @@ impl<'a> Curves<'a> {
                 continue;
             }
             let job = self.job(policy, frames);
-            match self
-                .stored
-                .part_traffic(&job.cell, &self.options, &job.sample)
-            {
+            match self.stored.part_traffic(&job.cell, &self.options, &job.sample) {
                 Some(parts) => {
                     let estimate = self.estimate(&job, &parts);
                     self.estimates.insert(key, estimate);
@@ -253,14 +236,8 @@ impl<'a> Curves<'a> {
     /// # Errors
     ///
     /// The errors of reading the trace, and [`SimError::Interrupted`].
-    pub fn sample(
-        &self,
-        requests: &[(&SimPolicy, u64)],
-        progress: &PassControl,
-    ) -> Result<Vec<Estimate>, SimError> {
-        let jobs = requests
-            .iter()
-            .map(|&(policy, frames)| self.job_over(policy, frames, miniature::forced_sample));
+    pub fn sample(&self, requests: &[(&SimPolicy, u64)], progress: &PassControl) -> Result<Vec<Estimate>, SimError> {
+        let jobs = requests.iter().map(|&(policy, frames)| self.job_over(policy, frames, miniature::forced_sample));
         let mut todo: Vec<MiniatureJob> = jobs.collect();
         let mut estimates = Vec::with_capacity(todo.len());
         while !todo.is_empty() {
@@ -276,17 +253,9 @@ impl<'a> Curves<'a> {
         self.job_over(policy, frames, miniature::sample)
     }
 
-    fn job_over(
-        &self,
-        policy: &SimPolicy,
-        frames: u64,
-        sample: impl Fn(&SimPolicy, u64, f64) -> PageSample,
-    ) -> MiniatureJob {
+    fn job_over(&self, policy: &SimPolicy, frames: u64, sample: impl Fn(&SimPolicy, u64, f64) -> PageSample) -> MiniatureJob {
         let stands_for = (key_of(policy), frames);
-        let frames = frames.min(usable_frames(
-            plays_server(policy),
-            self.lru.distinct_pages(),
-        ));
+        let frames = frames.min(usable_frames(plays_server(policy), self.lru.distinct_pages()));
         // A part of a sample may have more pages than its share of so large a memory.
         let sample = match frames >= self.lru.distinct_pages() {
             true => PageSample::ALL,
@@ -295,11 +264,7 @@ impl<'a> Curves<'a> {
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
             stands_for,
-            cell: SimCell {
-                policy: miniature::policy(policy, sample),
-                frames: in_miniature,
-                asymmetry: self.asymmetry,
-            },
+            cell: SimCell { policy: miniature::policy(policy, sample), frames: in_miniature, asymmetry: self.asymmetry },
             sample,
         }
     }
@@ -312,10 +277,7 @@ impl<'a> Curves<'a> {
             let report = |share: f64| {
                 (progress.report)(((all - remaining - (1.0 - share) * of_wave) / all).max(0.0));
             };
-            let progress = PassControl {
-                report: &report,
-                stop: progress.stop,
-            };
+            let progress = PassControl { report: &report, stop: progress.stop };
             let found = wave.run(self.source, &self.options, &self.metadata, &progress)?;
             for (job, parts) in wave.jobs.into_iter().zip(found) {
                 let stored = &self.stored;
@@ -334,11 +296,7 @@ impl<'a> Curves<'a> {
             return Estimate::exact(traffic);
         }
         let lru = self.lru.at(job.stands_for.1);
-        Estimate {
-            traffic,
-            sample,
-            errors: Some(Errors::new(parts, &sample, lru, self.asymmetry)),
-        }
+        Estimate { traffic, sample, errors: Some(Errors::new(parts, &sample, lru, self.asymmetry)) }
     }
 }
 
@@ -357,10 +315,7 @@ fn key_of(policy: &SimPolicy) -> String {
 
 /// True if the policy is that of a server, which may write in the background, or evict pages although frames are empty.
 fn plays_server(policy: &SimPolicy) -> bool {
-    policy.registered().is_some_and(|spec| {
-        spec.capabilities()
-            .contains(Capabilities::BACKGROUND_WRITES)
-    })
+    policy.registered().is_some_and(|spec| spec.capabilities().contains(Capabilities::BACKGROUND_WRITES))
 }
 
 /// The part of a chunk that is warm-up, and the part that is not.
@@ -370,17 +325,8 @@ fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
     let end = chunk.start + warm;
     let checkpoints = chunk.checkpoints.partition_point(|&it| it < end);
     let (checkpoints, counted_checkpoints) = chunk.checkpoints.split_at(checkpoints);
-    let part = |references, requests, checkpoints, start| Chunk {
-        references,
-        requests,
-        checkpoints,
-        start,
-        ..*chunk
-    };
-    (
-        part(references, requests, checkpoints, chunk.start),
-        part(counted, counted_requests, counted_checkpoints, end),
-    )
+    let part = |references, requests, checkpoints, start| Chunk { references, requests, checkpoints, start, ..*chunk };
+    (part(references, requests, checkpoints, chunk.start), part(counted, counted_requests, counted_checkpoints, end))
 }
 
 /// Calls `step` with the chunks of a trace, cut where the warm-up ends, and there. The chunks have the columns that some
@@ -394,26 +340,19 @@ fn for_each_part(
 ) -> Result<TraceFacts, SimError> {
     let mut remaining = options.warmup;
     let mut pages = DistinctPages::new(columns);
-    for_each_chunk(
-        source,
-        options,
-        &TraceScan::default(),
-        progress,
-        &mut pages,
-        |chunk| {
-            let length = chunk.references.len();
-            let warm = usize::try_from(remaining).map_or(length, |remaining| remaining.min(length));
-            let (first, second) = split(chunk, warm);
-            if warm > 0 {
-                step(TraceStep::Serve(&first))?;
-                remaining -= warm as u64;
-                if remaining == 0 {
-                    step(TraceStep::StartCounting)?;
-                }
+    for_each_chunk(source, options, &TraceScan::default(), progress, &mut pages, |chunk| {
+        let length = chunk.references.len();
+        let warm = usize::try_from(remaining).map_or(length, |remaining| remaining.min(length));
+        let (first, second) = split(chunk, warm);
+        if warm > 0 {
+            step(TraceStep::Serve(&first))?;
+            remaining -= warm as u64;
+            if remaining == 0 {
+                step(TraceStep::StartCounting)?;
             }
-            step(TraceStep::Serve(&second))
-        },
-    )
+        }
+        step(TraceStep::Serve(&second))
+    })
 }
 
 /// The next step of a pass over a trace.
@@ -422,31 +361,21 @@ enum TraceStep<'a> {
     StartCounting,
 }
 
-fn lru_curve(
-    source: &Source,
-    options: &SimOptions,
-    progress: &PassControl,
-) -> Result<(TraceFacts, LruCurve), SimError> {
+fn lru_curve(source: &Source, options: &SimOptions, progress: &PassControl) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
-    let facts = for_each_part(
-        source,
-        options,
-        progress,
-        OptionalColumns::default(),
-        |step| {
-            match step {
-                TraceStep::Serve(chunk) => {
-                    too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
-                    if !too_many {
-                        stack.advance(chunk);
-                    }
+    let facts = for_each_part(source, options, progress, OptionalColumns::default(), |step| {
+        match step {
+            TraceStep::Serve(chunk) => {
+                too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
+                if !too_many {
+                    stack.advance(chunk);
                 }
-                TraceStep::StartCounting => stack.start_counting(),
             }
-            Ok(())
-        },
-    )?;
+            TraceStep::StartCounting => stack.start_counting(),
+        }
+        Ok(())
+    })?;
     if too_many {
         return Err(SimError::TooLarge {
             trace: source.label().into(),
@@ -465,17 +394,10 @@ mod tests {
     fn a_run_on_all_pages_is_more_work_than_one_on_a_sample() {
         let job = |sample: PageSample| MiniatureJob {
             stands_for: ("lru".into(), 1000),
-            cell: SimCell {
-                policy: "lru".parse().expect("a policy"),
-                frames: 10,
-                asymmetry: 1.0,
-            },
+            cell: SimCell { policy: "lru".parse().expect("a policy"), frames: 10, asymmetry: 1.0 },
             sample,
         };
-        let quarter = PageSample {
-            rate: 0.25,
-            grain: 1,
-        };
+        let quarter = PageSample { rate: 0.25, grain: 1 };
         assert_eq!(work(&[job(PageSample::ALL), job(quarter)]), 1.25);
     }
 }

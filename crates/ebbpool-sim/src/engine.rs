@@ -7,8 +7,8 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Costs, Driver, Frame, Gauges, Ghost,
-    MOST_GHOSTS, MissScratch, NextUse, PageClass, PageProbabilities, Policy, RecordedRequest,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Costs, Driver, Frame, Gauges, Ghost, MOST_GHOSTS, MissScratch,
+    NextUse, PageClass, PageProbabilities, Policy, RecordedRequest,
 };
 use ebbpool_trace::OptionalColumns;
 
@@ -247,14 +247,7 @@ impl Run {
     /// The block of `victim`, whose pages in frames are clean from here on; `None` if all of them were. `exist` is the number of
     /// pages of the database.
     #[inline(never)]
-    fn clean_block(
-        &mut self,
-        block: u64,
-        victim: Frame,
-        others: &[Frame],
-        pages: &[u64],
-        exist: u64,
-    ) -> Option<WholeBlock> {
+    fn clean_block(&mut self, block: u64, victim: Frame, others: &[Frame], pages: &[u64], exist: u64) -> Option<WholeBlock> {
         let all = || others.iter().chain([&victim]).copied();
         let dirty = |frame: Frame| self.occupants[frame as usize] & 1;
         let dirty: u64 = all().map(|frame| u64::from(dirty(frame))).sum();
@@ -317,10 +310,7 @@ impl Run {
     fn start_counting(&mut self) {
         self.setup.warmup = 0;
         self.written.clear();
-        self.counts = Counts {
-            dirty_before: self.dirty,
-            ..Counts::default()
-        };
+        self.counts = Counts { dirty_before: self.dirty, ..Counts::default() };
         self.clean_hits = 0;
         self.last_cluster = None;
     }
@@ -354,11 +344,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         if let Some(probabilities) = &setup.probabilities {
             policy.probabilities(Arc::clone(probabilities));
         }
-        let mut engine = Engine {
-            policy,
-            observer,
-            run: Run::new(setup),
-        };
+        let mut engine = Engine { policy, observer, run: Run::new(setup) };
         if engine.asks(Capabilities::ERASE_COUNTS) {
             engine.observer.note_moves();
         }
@@ -377,11 +363,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     /// True if the policy learns of the next use of each page.
     #[inline]
     fn foresees(&self) -> bool {
-        self.policy.capabilities().intersects(
-            Capabilities::NEXT_USES
-                .union(Capabilities::NEXT_WRITES)
-                .union(Capabilities::PRICES),
-        )
+        self.policy
+            .capabilities()
+            .intersects(Capabilities::NEXT_USES.union(Capabilities::NEXT_WRITES).union(Capabilities::PRICES))
     }
 
     #[inline]
@@ -430,18 +414,13 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
         let page = pages[(reference >> 1) as usize];
         self.run.counts.misses += 1;
-        let mut driver = MissDriver {
-            engine: self,
-            reference,
-            pages,
-        };
+        let mut driver = MissDriver { engine: self, reference, pages };
         let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
         if self.asks(Capabilities::ERASE_COUNTS)
             && let Some(frame) = frame
         {
             self.run.frame_of.insert(page, frame);
-            self.policy
-                .erase_count(frame, self.observer.erases_of(page));
+            self.policy.erase_count(frame, self.observer.erases_of(page));
         }
     }
 
@@ -450,8 +429,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.observer.take_moved(&mut self.run.moved);
         for page in self.run.moved.drain(..) {
             if let Some(&frame) = self.run.frame_of.get(&page) {
-                self.policy
-                    .erase_count(frame, self.observer.erases_of(page));
+                self.policy.erase_count(frame, self.observer.erases_of(page));
             }
         }
     }
@@ -740,8 +718,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 warmup => warmup,
             };
             let next = to_moment.min(to_counting).min(to_checkpoint);
-            let end =
-                usize::try_from(next).map_or(length, |next| length.min(at.saturating_add(next)));
+            let end = usize::try_from(next).map_or(length, |next| length.min(at.saturating_add(next)));
             self.serve_range(chunk, at..end);
             let count = (end - at) as u64;
             if let Some(line) = &mut line
@@ -773,10 +750,7 @@ impl<P: Policy, O: Observer> RunningEngine for Engine<P, O> {
     }
 
     fn columns(&self) -> OptionalColumns {
-        OptionalColumns {
-            classes: self.asks(Capabilities::CLASSES),
-            requests: self.asks(Capabilities::REQUESTS),
-        }
+        OptionalColumns { classes: self.asks(Capabilities::CLASSES), requests: self.asks(Capabilities::REQUESTS) }
     }
 
     fn start_counting(&mut self, pages: &[u64]) {

@@ -29,9 +29,7 @@ pub enum SimError {
         trace: String,
     },
     /// The warm-up takes the whole trace.
-    #[error(
-        "{trace}: a warm-up of {warmup} references leaves nothing to count of {references}; give a smaller one"
-    )]
+    #[error("{trace}: a warm-up of {warmup} references leaves nothing to count of {references}; give a smaller one")]
     AllWarmup {
         /// The trace.
         trace: String,
@@ -41,9 +39,7 @@ pub enum SimError {
         warmup: u64,
     },
     /// A memory size in bytes, and a trace that states no page size.
-    #[error(
-        "{trace}: the trace states no page size, so the frames in {size} of memory are unknown"
-    )]
+    #[error("{trace}: the trace states no page size, so the frames in {size} of memory are unknown")]
     NoPageSize {
         /// The trace.
         trace: String,
@@ -71,9 +67,7 @@ pub enum SimError {
         trace: String,
     },
     /// Clean pools are estimated without checkpoints.
-    #[error(
-        "the sizes of a clean pool are estimated without checkpoints; leave one of the two out"
-    )]
+    #[error("the sizes of a clean pool are estimated without checkpoints; leave one of the two out")]
     CleanPoolsWithCheckpoints,
     /// More distinct pages, or references for an offline policy, than can be numbered.
     #[error("{trace}: more than {limit} {what}; simulate a part of the trace")]

@@ -73,26 +73,17 @@ impl Future {
 
     /// Also computes the next writes. `references` are the references that were pushed.
     pub(crate) fn look_for_writes(&mut self, references: &[u32]) {
-        let none = NextWrite {
-            position: NEVER,
-            references_to: 0,
-        };
+        let none = NextWrite { position: NEVER, references_to: 0 };
         self.writes = vec![none; references.len()];
         for (position, &next) in self.next.iter().enumerate().rev() {
             let Some(&reference) = references.get(next as usize) else {
                 continue;
             };
             self.writes[position] = match reference & 1 {
-                1 => NextWrite {
-                    position: next,
-                    references_to: 1,
-                },
+                1 => NextWrite { position: next, references_to: 1 },
                 _ => {
                     let later = self.writes[next as usize];
-                    NextWrite {
-                        references_to: later.references_to + 1,
-                        ..later
-                    }
+                    NextWrite { references_to: later.references_to + 1, ..later }
                 }
             };
         }

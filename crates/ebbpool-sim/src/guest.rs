@@ -37,11 +37,7 @@ pub trait GuestPolicy: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// If the policy cannot be made.
-    fn make<'o>(
-        &self,
-        frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>>;
+    fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>>;
 
     /// Does the work of a chunk of references, in which the host calls the policy many times. A guest that needs
     /// preparations for calls makes them here, once.
@@ -166,29 +162,20 @@ impl<'o> GuestHost<'o> {
     /// Runs the policy.
     pub fn run<P: Policy + 'static>(self, policy: P) -> GuestEngine<'o> {
         let asked = policy.capabilities();
-        GuestEngine {
-            kind: self.kind_of(policy, asked),
-            asks_costs: asked.contains(Capabilities::COSTS),
-        }
+        GuestEngine { kind: self.kind_of(policy, asked), asks_costs: asked.contains(Capabilities::COSTS) }
     }
 
     fn kind_of<P: Policy + 'static>(self, policy: P, asked: Capabilities) -> EngineKind<'o> {
         if asked.intersects(Capabilities::OFFLINE) {
-            return EngineKind::Refused(
-                "it asks for the future, of which only policies of the registry learn",
-            );
+            return EngineKind::Refused("it asks for the future, of which only policies of the registry learn");
         }
         // A caller that runs the policy elsewhere asks itself.
         let counts_erases = match &self.0 {
-            HostKind::Simulator { observer, .. } => observer
-                .as_ref()
-                .is_some_and(|observer| observer.counts_erases()),
+            HostKind::Simulator { observer, .. } => observer.as_ref().is_some_and(|observer| observer.counts_erases()),
             HostKind::Caller => true,
         };
         if asked.contains(Capabilities::ERASE_COUNTS) && !counts_erases {
-            return EngineKind::Refused(
-                "it asks how often blocks were erased, which only a simulated flash device reports",
-            );
+            return EngineKind::Refused("it asks how often blocks were erased, which only a simulated flash device reports");
         }
         match self.0 {
             HostKind::Caller => EngineKind::Policy(Box::new(policy)),
@@ -201,11 +188,7 @@ impl<'o> GuestHost<'o> {
 }
 
 /// What a guest has made for a host, if the policy asks for nothing that it does not get.
-fn accepted<'o>(
-    guest: &dyn GuestPolicy,
-    frames: u32,
-    host: GuestHost<'o>,
-) -> Result<EngineKind<'o>, SimError> {
+fn accepted<'o>(guest: &dyn GuestPolicy, frames: u32, host: GuestHost<'o>) -> Result<EngineKind<'o>, SimError> {
     let made = guest.make(frames, host);
     let made = made.map_err(|source| failed(guest, source))?;
     if made.asks_costs && !guest.looks_at_costs() {
@@ -230,10 +213,7 @@ fn other_host(guest: &dyn GuestPolicy) -> SimError {
 /// # Errors
 ///
 /// [`SimError::Guest`] if the policy cannot be made.
-pub fn guest_policy(
-    guest: &dyn GuestPolicy,
-    frames: u32,
-) -> Result<Box<dyn DynPolicy + Send>, SimError> {
+pub fn guest_policy(guest: &dyn GuestPolicy, frames: u32) -> Result<Box<dyn DynPolicy + Send>, SimError> {
     match accepted(guest, frames, GuestHost(HostKind::Caller))? {
         EngineKind::Policy(policy) => Ok(policy),
         EngineKind::Simulator(_) | EngineKind::Refused(_) => Err(other_host(guest)),
@@ -251,10 +231,7 @@ pub fn check_guest(guest: &dyn GuestPolicy) -> Result<(), SimError> {
 }
 
 fn failed(guest: &dyn GuestPolicy, source: Box<dyn Error + Send + Sync>) -> SimError {
-    SimError::Guest {
-        policy: guest.name().into(),
-        source,
-    }
+    SimError::Guest { policy: guest.name().into(), source }
 }
 
 /// The run of a guest's policy with this setup.
@@ -266,10 +243,7 @@ pub(crate) fn engine_of_guest<'o>(
     let frames = setup.frames;
     let host = GuestHost(HostKind::Simulator { setup, observer });
     match accepted(&**guest, frames, host)? {
-        EngineKind::Simulator(engine) => Ok(Box::new(HostedEngine {
-            engine,
-            guest: Arc::clone(guest),
-        })),
+        EngineKind::Simulator(engine) => Ok(Box::new(HostedEngine { engine, guest: Arc::clone(guest) })),
         EngineKind::Policy(_) | EngineKind::Refused(_) => Err(other_host(&**guest)),
     }
 }
@@ -288,8 +262,7 @@ impl RunningEngine for HostedEngine<'_> {
 
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine) {
         let engine = &mut self.engine;
-        self.guest
-            .around(&mut || engine.advance_sampled(chunk, line));
+        self.guest.around(&mut || engine.advance_sampled(chunk, line));
     }
 
     fn columns(&self) -> OptionalColumns {

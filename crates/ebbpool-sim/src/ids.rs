@@ -30,12 +30,7 @@ impl Ids {
 
     /// The numbers of a few pages, in order; calls `first` with each page that is new.
     #[inline]
-    pub(crate) fn ids(
-        &mut self,
-        batch: &[u64],
-        mut first: impl FnMut(u64),
-        mut each: impl FnMut(u32),
-    ) {
+    pub(crate) fn ids(&mut self, batch: &[u64], mut first: impl FnMut(u64), mut each: impl FnMut(u32)) {
         for (at, pages) in batch.chunks(TOGETHER).enumerate() {
             for &page in batch.iter().skip((at + 1) * TOGETHER).take(TOGETHER) {
                 prefetch_index(&self.direct, page as usize);
@@ -43,17 +38,10 @@ impl Ids {
             // All are looked up before the first is used, so that the waits for memory overlap.
             let mut entries_found = [0; TOGETHER];
             for (entries_found, &page) in entries_found.iter_mut().zip(pages) {
-                *entries_found = usize::try_from(page)
-                    .ok()
-                    .and_then(|at| self.direct.get(at))
-                    .map_or(0, |&id| id);
+                *entries_found = usize::try_from(page).ok().and_then(|at| self.direct.get(at)).map_or(0, |&id| id);
             }
             for (&entries_found, &page) in entries_found.iter().zip(pages) {
-                each(if entries_found > 0 {
-                    entries_found - 1
-                } else {
-                    self.id(page, &mut first)
-                });
+                each(if entries_found > 0 { entries_found - 1 } else { self.id(page, &mut first) });
             }
         }
     }
@@ -99,9 +87,7 @@ mod tests {
         let expected: Vec<u32> = batch
             .iter()
             .map(|page| {
-                let entries_found = expected_pages
-                    .iter()
-                    .position(|entries_found| entries_found == page);
+                let entries_found = expected_pages.iter().position(|entries_found| entries_found == page);
                 entries_found.unwrap_or_else(|| {
                     expected_pages.push(*page);
                     expected_pages.len() - 1

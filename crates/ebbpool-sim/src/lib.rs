@@ -24,8 +24,7 @@ mod time_line;
 
 pub use checkpoints::CheckpointIntervals;
 pub use curve::{
-    CleanPool, CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample,
-    SmallestMemory, Traffic,
+    CleanPool, CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample, SmallestMemory, Traffic,
 };
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
@@ -35,8 +34,8 @@ pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;
 pub use store::{NoStore, ResultStore};
 pub use stream::{
-    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate,
-    simulate_on_device, simulate_one, simulate_with_time_lines,
+    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate, simulate_on_device, simulate_one,
+    simulate_with_time_lines,
 };
 pub use sweep::{BufferSize, ResolvedSweep, Sweep, SweepResult, SweepRow, Warmup, WarmupError};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};

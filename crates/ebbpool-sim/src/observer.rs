@@ -147,21 +147,11 @@ impl<W: Write + Send> Observer for EventWriter<W> {
         if self.failure.is_some() {
             return;
         }
-        let Sample {
-            references,
-            clean,
-            dirty,
-            asymmetry,
-            gauges,
-            ..
-        } = sample;
+        let Sample { references, clean, dirty, asymmetry, gauges, .. } = sample;
         let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
         let [pc, pd, pdw] = [0, 1, 2].map(|at| number(gauges.estimates.map(|all| all[at])));
         let target = number(gauges.target);
-        let row = writeln!(
-            out,
-            "{references},{clean},{dirty},{target},{asymmetry},{pc},{pd},{pdw}"
-        );
+        let row = writeln!(out, "{references},{clean},{dirty},{target},{asymmetry},{pc},{pd},{pdw}");
         if let Err(error) = row {
             self.failure = Some(("the series", error));
         }

@@ -25,19 +25,12 @@ pub struct DeviceAtStart {
 #[derive(Clone, Debug)]
 enum Plan {
     Made(AnyDevice),
-    Flash {
-        config: Box<FlashConfig>,
-        page_bytes: Option<u64>,
-        database_pages: Option<u64>,
-    },
+    Flash { config: Box<FlashConfig>, page_bytes: Option<u64>, database_pages: Option<u64> },
 }
 
 impl From<AnyDevice> for DeviceAtStart {
     fn from(device: AnyDevice) -> Self {
-        DeviceAtStart {
-            costs: device.costs(),
-            plan: Plan::Made(device),
-        }
+        DeviceAtStart { costs: device.costs(), plan: Plan::Made(device) }
     }
 }
 
@@ -47,18 +40,10 @@ impl DeviceAtStart {
     /// # Errors
     ///
     /// If it is too small, or if pages of that size do not align with its own.
-    pub fn flash(
-        config: FlashConfig,
-        page_bytes: Option<u64>,
-        database_pages: Option<u64>,
-    ) -> Result<Self, ConfigError> {
+    pub fn flash(config: FlashConfig, page_bytes: Option<u64>, database_pages: Option<u64>) -> Result<Self, ConfigError> {
         Ok(DeviceAtStart {
             costs: FlashDevice::stated_costs(&config, page_bytes, database_pages)?,
-            plan: Plan::Flash {
-                config: Box::new(config),
-                page_bytes,
-                database_pages,
-            },
+            plan: Plan::Flash { config: Box::new(config), page_bytes, database_pages },
         })
     }
 
@@ -75,11 +60,9 @@ impl DeviceAtStart {
     pub fn make(&self) -> Result<AnyDevice, ConfigError> {
         match &self.plan {
             Plan::Made(device) => Ok(device.clone()),
-            Plan::Flash {
-                config,
-                page_bytes,
-                database_pages,
-            } => Ok(FlashDevice::new(config, *page_bytes, *database_pages)?.into()),
+            Plan::Flash { config, page_bytes, database_pages } => {
+                Ok(FlashDevice::new(config, *page_bytes, *database_pages)?.into())
+            }
         }
     }
 
@@ -87,9 +70,7 @@ impl DeviceAtStart {
     pub(crate) fn physical_pages(&self) -> u64 {
         match &self.plan {
             Plan::Made(_) => 0,
-            Plan::Flash { config, .. } => {
-                u64::from(config.blocks) * u64::from(config.pages_per_block)
-            }
+            Plan::Flash { config, .. } => u64::from(config.blocks) * u64::from(config.pages_per_block),
         }
     }
 
@@ -306,9 +287,6 @@ impl<O: Observer> Observer for DeviceObserver<O> {
     }
 
     fn sample(&mut self, sample: &Sample) {
-        self.inner.sample(&Sample {
-            bill: Some(self.device.report().bill().amount),
-            ..*sample
-        });
+        self.inner.sample(&Sample { bill: Some(self.device.report().bill().amount), ..*sample });
     }
 }

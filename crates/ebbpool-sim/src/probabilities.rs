@@ -12,10 +12,7 @@ use crate::error::SimError;
 /// # Errors
 ///
 /// [`SimError::NoProbabilities`].
-pub fn check_policies<'p>(
-    source: &Source,
-    policies: impl IntoIterator<Item = &'p PolicySpec>,
-) -> Result<(), SimError> {
+pub fn check_policies<'p>(source: &Source, policies: impl IntoIterator<Item = &'p PolicySpec>) -> Result<(), SimError> {
     let knows = |policy: &&PolicySpec| policy.capabilities().contains(Capabilities::PROBABILITIES);
     match policies.into_iter().find(knows) {
         Some(policy) if !source.knows_page_probabilities() => {
@@ -37,10 +34,7 @@ pub(crate) fn for_policies<'p>(
     policies: impl Iterator<Item = &'p PolicySpec> + Clone,
 ) -> Result<Option<Arc<PageProbabilities>>, SimError> {
     check_policies(source, policies.clone())?;
-    if !policies
-        .into_iter()
-        .any(|policy| policy.capabilities().contains(Capabilities::PROBABILITIES))
-    {
+    if !policies.into_iter().any(|policy| policy.capabilities().contains(Capabilities::PROBABILITIES)) {
         return Ok(None);
     }
     Ok(source.page_probabilities()?.map(Arc::new))

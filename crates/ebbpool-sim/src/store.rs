@@ -49,10 +49,7 @@ pub(crate) struct TraceExtent {
 
 impl TraceExtent {
     pub(crate) fn from_facts(facts: &TraceFacts) -> Self {
-        TraceExtent {
-            references: facts.references,
-            distinct_pages: facts.distinct_pages,
-        }
+        TraceExtent { references: facts.references, distinct_pages: facts.distinct_pages }
     }
 }
 
@@ -65,10 +62,7 @@ pub(crate) struct StoredResults<'a> {
 
 impl<'a> StoredResults<'a> {
     pub(crate) fn new(store: &'a dyn ResultStore, device: Option<&DeviceAtStart>) -> Self {
-        StoredResults {
-            store,
-            device: device.map(DeviceAtStart::key),
-        }
+        StoredResults { store, device: device.map(DeviceAtStart::key) }
     }
 
     fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
@@ -107,24 +101,15 @@ impl<'a> StoredResults<'a> {
 
     /// The cell's result, with a time line if `time_line`; a stored one serves both requests. None is stored of a policy from
     /// outside the registry, whose name does not identify its code.
-    pub(crate) fn result(
-        &self,
-        cell: &SimCell,
-        options: &SimOptions,
-        time_line: bool,
-    ) -> Option<StoredCell> {
+    pub(crate) fn result(&self, cell: &SimCell, options: &SimOptions, time_line: bool) -> Option<StoredCell> {
         let stored = |with_line| {
             let result: StoredCell = self.get(&self.cell_key(cell, options, with_line)?)?;
-            let whole = result.time_line.is_some() == with_line
-                && result.device.is_some() == self.device.is_some();
+            let whole = result.time_line.is_some() == with_line && result.device.is_some() == self.device.is_some();
             whole.then_some(result)
         };
         let without_its_line = || {
             let result = stored(true)?;
-            Some(StoredCell {
-                time_line: None,
-                ..result
-            })
+            Some(StoredCell { time_line: None, ..result })
         };
         stored(time_line).or_else(|| if time_line { None } else { without_its_line() })
     }
@@ -145,23 +130,12 @@ impl<'a> StoredResults<'a> {
     }
 
     /// The cell's traffic over each part of the sample.
-    pub(crate) fn part_traffic(
-        &self,
-        cell: &SimCell,
-        options: &SimOptions,
-        sample: &PageSample,
-    ) -> Option<Vec<PartTraffic>> {
+    pub(crate) fn part_traffic(&self, cell: &SimCell, options: &SimOptions, sample: &PageSample) -> Option<Vec<PartTraffic>> {
         let parts: Vec<PartTraffic> = self.get(&of_parts_key(cell, options, sample)?)?;
         (parts.len() as u64 == sample.parts()).then_some(parts)
     }
 
-    pub(crate) fn put_part_traffic(
-        &self,
-        cell: &SimCell,
-        options: &SimOptions,
-        sample: &PageSample,
-        parts: &[PartTraffic],
-    ) {
+    pub(crate) fn put_part_traffic(&self, cell: &SimCell, options: &SimOptions, sample: &PageSample, parts: &[PartTraffic]) {
         if let Some(key) = of_parts_key(cell, options, sample) {
             self.put(&key, &parts);
         }
@@ -177,19 +151,8 @@ impl<'a> StoredResults<'a> {
 }
 
 fn lru_curve_key(options: &SimOptions) -> String {
-    let SimOptions {
-        warmup,
-        cluster_size: _,
-        at_end,
-        threads: _,
-        rate: _,
-        checkpoints,
-    } = options;
-    format!(
-        "lru curve warmup={warmup} at-end={}{}",
-        at_end.name(),
-        of_checkpoints(checkpoints)
-    )
+    let SimOptions { warmup, cluster_size: _, at_end, threads: _, rate: _, checkpoints } = options;
+    format!("lru curve warmup={warmup} at-end={}{}", at_end.name(), of_checkpoints(checkpoints))
 }
 
 fn of_parts_key(cell: &SimCell, options: &SimOptions, sample: &PageSample) -> Option<String> {
@@ -199,32 +162,14 @@ fn of_parts_key(cell: &SimCell, options: &SimOptions, sample: &PageSample) -> Op
 }
 
 fn facts_key(options: &SimOptions) -> String {
-    let SimOptions {
-        warmup,
-        cluster_size,
-        at_end: _,
-        threads: _,
-        rate: _,
-        checkpoints: _,
-    } = options;
+    let SimOptions { warmup, cluster_size, at_end: _, threads: _, rate: _, checkpoints: _ } = options;
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
 
 /// `None` of a policy from outside the registry.
 fn cell_key(cell: &SimCell, options: &SimOptions, time_line: bool) -> Option<String> {
-    let SimCell {
-        policy,
-        frames,
-        asymmetry,
-    } = cell;
-    let SimOptions {
-        warmup,
-        at_end,
-        cluster_size,
-        threads: _,
-        rate: _,
-        checkpoints,
-    } = options;
+    let SimCell { policy, frames, asymmetry } = cell;
+    let SimOptions { warmup, at_end, cluster_size, threads: _, rate: _, checkpoints } = options;
     let policy = policy.registered()?;
     let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
@@ -254,11 +199,7 @@ mod tests {
 
     #[test]
     fn keys_contain_all_that_a_result_depends_on() {
-        let cell = |policy: &str, frames, asymmetry| SimCell {
-            policy: policy.parse().expect("a policy"),
-            frames,
-            asymmetry,
-        };
+        let cell = |policy: &str, frames, asymmetry| SimCell { policy: policy.parse().expect("a policy"), frames, asymmetry };
         let plain = SimOptions::default();
         let with = |change: fn(&mut SimOptions)| {
             let mut options = plain.clone();
@@ -268,24 +209,12 @@ mod tests {
         let warm = with(|options| options.warmup = 1);
         let free = with(|options| options.at_end = AtEnd::Free);
         let clusters = with(|options| options.cluster_size = 1);
-        let every = |intervals: CheckpointIntervals| SimOptions {
-            checkpoints: Some(intervals),
-            ..SimOptions::default()
-        };
+        let every = |intervals: CheckpointIntervals| SimOptions { checkpoints: Some(intervals), ..SimOptions::default() };
         let two = std::num::NonZeroU64::new(2);
         let none = CheckpointIntervals::default();
-        let references = every(CheckpointIntervals {
-            references: two,
-            ..none
-        });
-        let writes = every(CheckpointIntervals {
-            writes: two,
-            ..none
-        });
-        let micros = every(CheckpointIntervals {
-            micros: two,
-            ..none
-        });
+        let references = every(CheckpointIntervals { references: two, ..none });
+        let writes = every(CheckpointIntervals { writes: two, ..none });
+        let micros = every(CheckpointIntervals { micros: two, ..none });
         let keys = [
             cell_key(&cell("lru", 10, 1.0), &references, false),
             cell_key(&cell("lru", 10, 1.0), &writes, false),
@@ -306,29 +235,19 @@ mod tests {
 
         let threads = with(|options| options.threads = 7);
         let same = |one: &SimCell, other: &SimCell| {
-            assert_eq!(
-                cell_key(one, &plain, false),
-                cell_key(other, &threads, false)
-            );
+            assert_eq!(cell_key(one, &plain, false), cell_key(other, &threads, false));
         };
         same(&cell("lru", 10, 1.0), &cell("lru", 10, 32.0));
-        same(
-            &cell("fd-exact", 10, 1.0),
-            &cell("fd-buffer:cost=exact", 10, 1.0),
-        );
+        same(&cell("fd-exact", 10, 1.0), &cell("fd-buffer:cost=exact", 10, 1.0));
         assert_ne!(facts_key(&plain), facts_key(&warm));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&warm));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&free));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&references));
         assert_ne!(lru_curve_key(&micros), lru_curve_key(&references));
-        let parts_key =
-            |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
+        let parts_key = |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
         assert_ne!(parts_key(0.1, 1), parts_key(0.2, 1));
         assert_ne!(parts_key(0.1, 1), parts_key(0.1, 2));
-        assert_ne!(
-            parts_key(1.0, 1),
-            cell_key(&cell("lru", 10, 1.0), &plain, false)
-        );
+        assert_ne!(parts_key(1.0, 1), cell_key(&cell("lru", 10, 1.0), &plain, false));
         assert_ne!(facts_key(&plain), facts_key(&clusters));
     }
 
@@ -336,12 +255,9 @@ mod tests {
     fn a_device_and_the_state_that_it_begins_in_are_part_of_the_key() {
         let changing = |text: &str| {
             let spec: AsymmetrySpec = text.parse().expect("an asymmetry");
-            AnyDevice::from(ChangingDevice::new(
-                spec.load(PAPERS_BASE).expect("no file"),
-            ))
+            AnyDevice::from(ChangingDevice::new(spec.load(PAPERS_BASE).expect("no file")))
         };
-        let named =
-            |name: &str| AnyDevice::from(DeviceProfile::named(name).expect("a profile").device());
+        let named = |name: &str| AnyDevice::from(DeviceProfile::named(name).expect("a profile").device());
         let cached = |pages| {
             let profile = DeviceProfile::named("nvme-970evoplus-1t").expect("a profile");
             AnyDevice::from(profile.device().with_cache_left(pages))
@@ -376,11 +292,7 @@ mod tests {
                 flash("blocks=64", Some(4096)),
             ]
         };
-        let cell = SimCell {
-            policy: "lru".parse().expect("a policy"),
-            frames: 10,
-            asymmetry: 1.0,
-        };
+        let cell = SimCell { policy: "lru".parse().expect("a policy"), frames: 10, asymmetry: 1.0 };
         let key = |device: Option<&DeviceAtStart>| {
             StoredResults::new(&NoStore, device)
                 .cell_key(&cell, &SimOptions::default(), false)
@@ -390,10 +302,7 @@ mod tests {
         let again: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
         assert_eq!(keys, again);
         keys.push(key(None));
-        let slowly = SimOptions {
-            rate: Some("100".parse().expect("a rate")),
-            ..SimOptions::default()
-        };
+        let slowly = SimOptions { rate: Some("100".parse().expect("a rate")), ..SimOptions::default() };
         let device = DeviceAtStart::from(cached(10));
         let slow_key = StoredResults::new(&NoStore, Some(&device)).cell_key(&cell, &slowly, false);
         keys.extend(slow_key);

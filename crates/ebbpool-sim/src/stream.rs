@@ -7,9 +7,7 @@ use std::thread;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::{
-    Capabilities, Foresight, PageClass, PageProbabilities, Policy, RecordedRequest, registry,
-};
+use ebbpool_policy::{Capabilities, Foresight, PageClass, PageProbabilities, Policy, RecordedRequest, registry};
 use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -56,9 +54,7 @@ impl SimCell {
         let frames = setup.frames;
         match (&self.policy, observer) {
             (SimPolicy::Guest(guest), observer) => engine_of_guest(guest, setup, observer),
-            (SimPolicy::Registered(policy), None) => {
-                Ok(registry::visit(policy, frames, EngineVisitor(setup)))
-            }
+            (SimPolicy::Registered(policy), None) => Ok(registry::visit(policy, frames, EngineVisitor(setup))),
             (SimPolicy::Registered(policy), Some(observer)) => {
                 let listener = Listener(observer);
                 let visitor = ObservedEngineVisitor { setup, listener };
@@ -87,14 +83,7 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> Self {
-        SimOptions {
-            warmup: 0,
-            at_end: AtEnd::default(),
-            cluster_size: 16,
-            threads: 1,
-            rate: None,
-            checkpoints: None,
-        }
+        SimOptions { warmup: 0, at_end: AtEnd::default(), cluster_size: 16, threads: 1, rate: None, checkpoints: None }
     }
 }
 
@@ -187,16 +176,9 @@ struct Decoder {
 
 impl Decoder {
     /// Before the first reference.
-    fn open(
-        source: &Source,
-        options: &SimOptions,
-        columns: OptionalColumns,
-    ) -> Result<Self, SimError> {
+    fn open(source: &Source, options: &SimOptions, columns: OptionalColumns) -> Result<Self, SimError> {
         let asks_times = options.checkpoints.is_some_and(|it| it.asks_times());
-        let columns = OptionalColumns {
-            requests: columns.requests || asks_times,
-            ..columns
-        };
+        let columns = OptionalColumns { requests: columns.requests || asks_times, ..columns };
         Ok(Decoder {
             reader: source.open_with(columns)?,
             label: source.label().into(),
@@ -229,11 +211,7 @@ impl Decoder {
             },
         );
         if self.ids.len() > MOST_PAGES {
-            return Err(SimError::TooLarge {
-                trace: self.label.clone(),
-                what: "distinct pages",
-                limit: MOST_PAGES,
-            });
+            return Err(SimError::TooLarge { trace: self.label.clone(), what: "distinct pages", limit: MOST_PAGES });
         }
         let checkpoints = match &mut self.checkpoints {
             Some(clock) => clock.positions(&self.batch, self.served as usize, &self.label)?,
@@ -279,9 +257,7 @@ fn request(detail: &RequestDetail) -> RecordedRequest {
 }
 
 /// The columns that some of these engines ask for.
-pub(crate) fn columns_of<'e, 'o: 'e>(
-    engines: impl IntoIterator<Item = &'e Box<dyn RunningEngine + 'o>>,
-) -> OptionalColumns {
+pub(crate) fn columns_of<'e, 'o: 'e>(engines: impl IntoIterator<Item = &'e Box<dyn RunningEngine + 'o>>) -> OptionalColumns {
     let none = OptionalColumns::default();
     let engines = engines.into_iter();
     engines.fold(none, |columns, engine| OptionalColumns {
@@ -318,10 +294,7 @@ pub(crate) struct DistinctPages {
 impl DistinctPages {
     /// Before the first page.
     pub(crate) fn new(columns: OptionalColumns) -> Self {
-        DistinctPages {
-            columns,
-            ..DistinctPages::default()
-        }
+        DistinctPages { columns, ..DistinctPages::default() }
     }
 }
 
@@ -334,11 +307,7 @@ pub(crate) struct FutureNotes {
 
 impl FutureNotes {
     pub(crate) fn new(foresight: Foresight) -> Self {
-        FutureNotes {
-            foresight,
-            future: Future::default(),
-            recorded: RecordedTrace::default(),
-        }
+        FutureNotes { foresight, future: Future::default(), recorded: RecordedTrace::default() }
     }
 
     /// The number of pages so far.
@@ -382,11 +351,7 @@ pub(crate) fn check_references(source: &Source, references: u64) -> Result<(), S
 
 /// Reads the whole trace once, and stores the future as far as `foresight` requires: 4 bytes per
 /// reference for references, 16 for writes and prices.
-pub fn scan(
-    source: &Source,
-    foresight: Foresight,
-    progress: &PassControl,
-) -> Result<TraceScan, SimError> {
+pub fn scan(source: &Source, foresight: Foresight, progress: &PassControl) -> Result<TraceScan, SimError> {
     let mut decoder = Decoder::open(source, &SimOptions::default(), OptionalColumns::default())?;
     let database_pages = decoder.reader.metadata().database_pages;
     let mut notes = FutureNotes::new(foresight);
@@ -401,14 +366,7 @@ pub fn scan(
         (progress.report)(chunk.progress);
     }
     let (future, recorded) = notes.finish();
-    Ok(TraceScan {
-        references,
-        distinct_pages: decoder.ids.len(),
-        database_pages,
-        future,
-        recorded,
-        probabilities: None,
-    })
+    Ok(TraceScan { references, distinct_pages: decoder.ids.len(), database_pages, future, recorded, probabilities: None })
 }
 
 /// Reads a trace into memory, with the same limits as for an offline policy.
@@ -429,9 +387,7 @@ pub(crate) fn record(source: &Source, progress: &PassControl) -> Result<Recorded
         (progress.report)(chunk.progress);
     }
     if recorded.references.is_empty() {
-        return Err(SimError::Empty {
-            trace: source.label().into(),
-        });
+        return Err(SimError::Empty { trace: source.label().into() });
     }
     Ok(recorded)
 }
@@ -454,9 +410,7 @@ pub fn simulate(
 ) -> Result<SimOutcome, SimError> {
     let engines = |setups: Vec<RunParameters>| {
         let engines = cells.iter().zip(setups);
-        engines
-            .map(|(cell, setup)| cell.engine(setup, None))
-            .collect()
+        engines.map(|(cell, setup)| cell.engine(setup, None)).collect()
     };
     pass(source, cells, options, progress, engines)
 }
@@ -546,9 +500,7 @@ fn pass_observed<O: Observer>(
 ) -> Result<SimOutcome, SimError> {
     let engines = |setups: Vec<RunParameters>| {
         let engines = cells.iter().zip(setups).zip(observers);
-        engines
-            .map(|((cell, setup), observer)| cell.engine(setup, Some(observer)))
-            .collect()
+        engines.map(|((cell, setup), observer)| cell.engine(setup, Some(observer))).collect()
     };
     pass(source, cells, options, progress, engines)
 }
@@ -558,10 +510,7 @@ pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads.max(1))
         .build()
-        .map_err(|error| SimError::Output {
-            what: "to worker threads",
-            source: std::io::Error::other(error),
-        })
+        .map_err(|error| SimError::Output { what: "to worker threads", source: std::io::Error::other(error) })
 }
 
 /// Drives an engine per cell through the trace, all of them chunk by chunk.
@@ -590,9 +539,7 @@ fn run_engines<'o>(
     let workers = workers(options.threads)?;
     let setups: Result<Vec<RunParameters>, SimError> = workers.install(|| {
         let setups = cells.par_iter().with_max_len(1);
-        setups
-            .map(|cell| setup(cell, options, &scan, progress))
-            .collect()
+        setups.map(|cell| setup(cell, options, &scan, progress)).collect()
     });
     let mut engines = engines(setups?)?;
     let mut pages = DistinctPages::new(columns_of(&engines));
@@ -663,31 +610,17 @@ impl<'o> registry::Visitor for ObservedEngineVisitor<'o> {
     }
 }
 
-fn scan_if_needed(
-    source: &Source,
-    cells: &[SimCell],
-    progress: &PassControl,
-) -> Result<TraceScan, SimError> {
-    let foresight = cells
-        .iter()
-        .map(|cell| cell.policy.capabilities().foresight());
+fn scan_if_needed(source: &Source, cells: &[SimCell], progress: &PassControl) -> Result<TraceScan, SimError> {
+    let foresight = cells.iter().map(|cell| cell.policy.capabilities().foresight());
     let foresight = foresight.max().unwrap_or_default();
     let policies = cells.iter().filter_map(|cell| cell.policy.registered());
     let probabilities = probabilities::for_policies(source, policies)?;
     let frames = cells.iter().map(|cell| cell.frames).max();
-    Ok(TraceScan {
-        probabilities,
-        ..scan_for(source, foresight, frames.unwrap_or_default(), progress)?
-    })
+    Ok(TraceScan { probabilities, ..scan_for(source, foresight, frames.unwrap_or_default(), progress)? })
 }
 
 /// Scans the trace if that foresight or the largest number of frames requires it.
-fn scan_for(
-    source: &Source,
-    foresight: Foresight,
-    frames: u64,
-    progress: &PassControl,
-) -> Result<TraceScan, SimError> {
+fn scan_for(source: &Source, foresight: Foresight, frames: u64, progress: &PassControl) -> Result<TraceScan, SimError> {
     let many = frames > FRAMES_WITHOUT_SCAN;
     if foresight > Foresight::Nothing || many {
         scan(source, foresight, progress)
@@ -722,16 +655,8 @@ pub(crate) fn setup(
     let frames = cell.frames.min(usable).clamp(1, MOST_PAGES);
     let prices = match (asked.foresight(), &scan.recorded) {
         (Foresight::Prices, Some(trace)) => {
-            let question = BoundQuestion {
-                frames,
-                asymmetry: cell.asymmetry,
-                at_end: options.at_end,
-                warmup: 0,
-            };
-            let quiet = PassControl {
-                report: &|_| {},
-                ..*progress
-            };
+            let question = BoundQuestion { frames, asymmetry: cell.asymmetry, at_end: options.at_end, warmup: 0 };
+            let quiet = PassControl { report: &|_| {}, ..*progress };
             let bound = bound::solve(trace, &question, &quiet);
             progress.check()?;
             Some(bound.prices)
@@ -789,16 +714,10 @@ pub(crate) fn for_each_chunk(
     })?;
     facts.distinct_pages = distinct.pages.len() as u64;
     if facts.references == 0 {
-        return Err(SimError::Empty {
-            trace: source.label().into(),
-        });
+        return Err(SimError::Empty { trace: source.label().into() });
     }
     if options.warmup >= facts.references {
-        return Err(SimError::AllWarmup {
-            trace: source.label().into(),
-            references: facts.references,
-            warmup: options.warmup,
-        });
+        return Err(SimError::AllWarmup { trace: source.label().into(), references: facts.references, warmup: options.warmup });
     }
     Ok(facts)
 }

@@ -16,8 +16,7 @@ use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::probabilities::check_policies;
 use crate::store::{ResultStore, StoredCell, StoredResults, TraceExtent};
 use crate::stream::{
-    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device,
-    simulate_with_time_lines,
+    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device, simulate_with_time_lines,
 };
 use crate::time_line::TimeLine;
 
@@ -46,10 +45,7 @@ impl BufferSize {
             BufferSize::Share(share) => share.floor_of(pages),
             BufferSize::Bytes(size) => {
                 let page_size = metadata.page_size.filter(|&bytes| bytes > 0);
-                let page_size = page_size.ok_or_else(|| SimError::NoPageSize {
-                    trace: trace.into(),
-                    size,
-                })?;
+                let page_size = page_size.ok_or_else(|| SimError::NoPageSize { trace: trace.into(), size })?;
                 size.bytes() / page_size
             }
         };
@@ -203,20 +199,12 @@ impl Sweep {
     /// # Errors
     ///
     /// [`SimError::Interrupted`] only if there is no result at all; the errors of [`check_policies`].
-    pub fn run(
-        &self,
-        source: &Source,
-        store: &dyn ResultStore,
-        progress: &PassControl,
-    ) -> Result<SweepResult, SimError> {
+    pub fn run(&self, source: &Source, store: &dyn ResultStore, progress: &PassControl) -> Result<SweepResult, SimError> {
         let registered = self.policies.iter().filter_map(SimPolicy::registered);
         check_policies(source, registered)?;
         let stored = StoredResults::new(store, self.device.as_ref());
         let mut resolved = self.resolve(source, &stored, progress)?;
-        let options = SimOptions {
-            warmup: resolved.warmup,
-            ..self.options.clone()
-        };
+        let options = SimOptions { warmup: resolved.warmup, ..self.options.clone() };
         let mut facts = stored.facts(&options);
         let (mut results, mut todo) = self.divide(self.plan(&resolved.frames), &stored, &options);
         let from_store = results.iter().map(|(p, _)| p.asymmetries.len()).sum();
@@ -230,10 +218,7 @@ impl Sweep {
                 let cells_done = done as f64 + share * count as f64;
                 (progress.report)(cells_done / all.max(1) as f64);
             };
-            let progress = PassControl {
-                report: &report,
-                stop: progress.stop,
-            };
+            let progress = PassControl { report: &report, stop: progress.stop };
             if let (Some(at_start), None) = (&self.device, &device) {
                 device = Some(at_start.make()?);
             }
@@ -256,13 +241,7 @@ impl Sweep {
             none if none.is_empty() => stored.late_notes(source),
             notes => notes,
         });
-        Ok(SweepResult {
-            rows: rows(results),
-            resolved,
-            facts: facts.ok_or(SimError::Interrupted)?,
-            from_store,
-            interrupted,
-        })
+        Ok(SweepResult { rows: rows(results), resolved, facts: facts.ok_or(SimError::Interrupted)?, from_store, interrupted })
     }
 
     /// Turns the shares of the sweep into numbers without a run. This reads the trace only if neither its metadata nor the
@@ -316,11 +295,7 @@ impl Sweep {
         let found = outcome.counts.into_iter().zip(extras);
         let mut results = Vec::with_capacity(wave.len());
         for (planned, (counts, (time_line, device))) in wave.into_iter().zip(found) {
-            let result = StoredCell {
-                counts,
-                time_line,
-                device,
-            };
+            let result = StoredCell { counts, time_line, device };
             stored.put_result(&planned.cell, options, &result);
             results.push((planned, result));
         }
@@ -339,11 +314,7 @@ impl Sweep {
                     false => vec![all],
                 };
                 plan.extend(groups.into_iter().map(|asymmetries| PlannedCell {
-                    cell: SimCell {
-                        policy: spec.clone(),
-                        frames,
-                        asymmetry: self.asymmetries[asymmetries.start].ratio(),
-                    },
+                    cell: SimCell { policy: spec.clone(), frames, asymmetry: self.asymmetries[asymmetries.start].ratio() },
                     policy,
                     size,
                     asymmetries,
@@ -366,10 +337,7 @@ impl Sweep {
             (Some(pages), None) => pages.min(references),
             (None, None) => references,
         };
-        let physical = self
-            .device
-            .as_ref()
-            .map_or(0, DeviceAtStart::physical_pages);
+        let physical = self.device.as_ref().map_or(0, DeviceAtStart::physical_pages);
         let steps = match physical {
             0 => STEPS_PER_WAVE,
             _ => STEPS_ON_FLASH_PER_WAVE,
@@ -391,16 +359,11 @@ impl Sweep {
         if let Some(device) = device {
             let (outcome, results) = simulate_on_device(source, cells, device, options, progress)?;
             let line_if_requested = |line| self.time_lines.then_some(line);
-            let extras = results
-                .into_iter()
-                .map(|(line, did)| (line_if_requested(line), Some(did)));
+            let extras = results.into_iter().map(|(line, did)| (line_if_requested(line), Some(did)));
             Ok((outcome, extras.collect()))
         } else if self.time_lines {
             let (outcome, lines) = simulate_with_time_lines(source, cells, options, progress)?;
-            Ok((
-                outcome,
-                lines.into_iter().map(|line| (Some(line), None)).collect(),
-            ))
+            Ok((outcome, lines.into_iter().map(|line| (Some(line), None)).collect()))
         } else {
             let outcome = simulate(source, cells, options, progress)?;
             Ok((outcome, vec![(None, None); cells.len()]))
@@ -425,23 +388,17 @@ impl Sweep {
         let mut extent = stored.extent();
         let shares = self.sizes.iter().any(|s| matches!(s, BufferSize::Share(_)));
         let warm_share = matches!(self.warmup, Warmup::Share(_));
-        let unknown =
-            (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());
+        let unknown = (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());
         if unknown && extent.is_none() {
             let scan = scan(source, Foresight::Nothing, progress)?;
-            let found = TraceExtent {
-                references: scan.references,
-                distinct_pages: scan.distinct_pages,
-            };
+            let found = TraceExtent { references: scan.references, distinct_pages: scan.distinct_pages };
             stored.put_extent(found, source);
             extent = Some(found);
         }
         if let Some(extent) = extent {
             references = Some(extent.references);
         }
-        let pages = metadata
-            .database_pages
-            .or(extent.map(|extent| extent.distinct_pages));
+        let pages = metadata.database_pages.or(extent.map(|extent| extent.distinct_pages));
         let pages = pages.unwrap_or(0);
         let frames = self.sizes.iter();
         let frames = frames.map(|size| size.frames_of(pages, &metadata, source.label()));
@@ -522,10 +479,7 @@ mod tests {
 
     #[test]
     fn waves_are_shorter_where_a_device_takes_time_and_memory() {
-        let extent = TraceExtent {
-            references: 1_000_000,
-            distinct_pages: 1000,
-        };
+        let extent = TraceExtent { references: 1_000_000, distinct_pages: 1000 };
         let resolved = ResolvedSweep {
             frames: Vec::new(),
             warmup: 0,

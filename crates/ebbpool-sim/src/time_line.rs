@@ -41,12 +41,7 @@ pub struct TimeLine {
 
 impl Default for TimeLine {
     fn default() -> Self {
-        TimeLine {
-            counting: false,
-            every: SAMPLE_EVERY,
-            moments: Vec::new(),
-            latest: None,
-        }
+        TimeLine { counting: false, every: SAMPLE_EVERY, moments: Vec::new(), latest: None }
     }
 }
 
@@ -54,9 +49,7 @@ impl TimeLine {
     /// The moments in order, at most [`MOST_POINTS`].
     pub fn moments(&self) -> impl Iterator<Item = &Moment> {
         let unevenly = |moment: &&Moment| !moment.references.is_multiple_of(self.every);
-        self.moments
-            .iter()
-            .chain(self.latest.iter().filter(unevenly))
+        self.moments.iter().chain(self.latest.iter().filter(unevenly))
     }
 }
 
@@ -92,8 +85,7 @@ impl Observer for TimeLine {
         if self.moments.len() == MOST_POINTS {
             self.every *= 2;
             let every = self.every;
-            self.moments
-                .retain(|moment| moment.references.is_multiple_of(every));
+            self.moments.retain(|moment| moment.references.is_multiple_of(every));
         }
     }
 }
@@ -114,10 +106,7 @@ mod tests {
             dirty: 7 - references % 7,
             clean_hits: 0,
             asymmetry: 8.0,
-            gauges: Gauges {
-                target: Some(references as f64 + 0.6),
-                ..Gauges::default()
-            },
+            gauges: Gauges { target: Some(references as f64 + 0.6), ..Gauges::default() },
         }
     }
 

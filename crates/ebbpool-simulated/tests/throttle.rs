@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use ebbpool::PoolOptions;
 use ebbpool::storage::{MemoryStorage, Read, Storage, Write};
-use ebbpool_simulation::{
-    AtomicBool, Instant, Mutex, Ordering, Random, Simulation, simulate, step, thread,
-};
+use ebbpool_simulation::{AtomicBool, Instant, Mutex, Ordering, Random, Simulation, simulate, step, thread};
 
 const CHANNELS: usize = 8;
 const READ: Duration = Duration::from_micros(200);
@@ -89,11 +87,7 @@ fn measure(policy: &'static str, frames: u32, budget: Option<f64>, seed: u64) ->
         if let Some(share) = budget {
             options = options.dirty_budget(share, Duration::ZERO);
         }
-        let storage = SlowStorage {
-            memory,
-            reads,
-            writes,
-        };
+        let storage = SlowStorage { memory, reads, writes };
         let pool = Arc::new(options.open(storage).expect("a pool"));
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..4u64).map(|thread| {
@@ -120,10 +114,7 @@ fn measure(policy: &'static str, frames: u32, budget: Option<f64>, seed: u64) ->
         let fixes: Vec<_> = results.flatten().filter(|(at, _)| *at >= begin).collect();
         let mut times: Vec<Duration> = fixes.into_iter().map(|(_, time)| time).collect();
         times.sort_unstable();
-        Measured {
-            per_second: times.len() as f64 / took.as_secs_f64(),
-            longest: times[times.len() * 999 / 1000],
-        }
+        Measured { per_second: times.len() as f64 / took.as_secs_f64(), longest: times[times.len() * 999 / 1000] }
     };
     let simulation = Simulation::new(seed).step_limit(1_000_000_000);
     let outcome = simulation.run(run);

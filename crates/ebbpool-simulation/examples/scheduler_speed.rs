@@ -24,9 +24,7 @@ fn main() {
                     })
                 });
                 let threads: Vec<_> = threads.collect();
-                threads
-                    .into_iter()
-                    .for_each(|thread| thread.join().unwrap());
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
             });
             let outcome = outcome.unwrap();
             total_steps += outcome.steps;

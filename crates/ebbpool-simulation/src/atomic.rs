@@ -58,13 +58,7 @@ macro_rules! atomic {
             ///
             /// The value, if it is not `current`.
             #[inline]
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                _: Ordering,
-                _: Ordering,
-            ) -> Result<$value, $value> {
+            pub fn compare_exchange(&self, current: $value, new: $value, _: Ordering, _: Ordering) -> Result<$value, $value> {
                 step();
                 self.0.compare_exchange(current, new, SeqCst, SeqCst)
             }

@@ -29,10 +29,7 @@ impl WaitTimeoutResult {
 impl Condvar {
     /// A condition variable for which no thread waits.
     pub const fn new() -> Self {
-        Condvar {
-            waiting: AtomicUsize::new(0),
-            plain: parking_lot::Condvar::new(),
-        }
+        Condvar { waiting: AtomicUsize::new(0), plain: parking_lot::Condvar::new() }
     }
 
     fn on(&self) -> BlockedOn {
@@ -51,11 +48,7 @@ impl Condvar {
 
     /// As [`wait`](Self::wait), until a deadline at most.
     #[track_caller]
-    pub fn wait_until<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> WaitTimeoutResult {
+    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
         let at = Location::caller();
         match world::is_simulated() {
             true => self.wait_until_in_run(guard, Some(deadline), at),
@@ -65,11 +58,7 @@ impl Condvar {
 
     /// As [`wait`](Self::wait), for a time at most.
     #[track_caller]
-    pub fn wait_for<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        longest: Duration,
-    ) -> WaitTimeoutResult {
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) -> WaitTimeoutResult {
         let at = Location::caller();
         match world::is_simulated() {
             true => self.wait_until_in_run(guard, Instant::now().checked_add(longest), at),
@@ -79,24 +68,14 @@ impl Condvar {
 
     /// As [`wait`](Self::wait), for as long as the condition is true.
     #[track_caller]
-    pub fn wait_while<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) {
+    pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
             self.wait(guard);
         }
     }
 
-    fn wait_plainly<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        longest: Duration,
-    ) -> WaitTimeoutResult {
-        let waited = guard
-            .plain()
-            .map(|guard| self.plain.wait_for(guard, longest));
+    fn wait_plainly<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) -> WaitTimeoutResult {
+        let waited = guard.plain().map(|guard| self.plain.wait_for(guard, longest));
         WaitTimeoutResult(waited.is_some_and(|waited| waited.timed_out()))
     }
 

@@ -71,6 +71,6 @@ pub use random::Random;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use time::Instant;
 pub use world::{
-    Failure, FailureCause, Simulation, SimulationOutcome, fail, fewest_preemptions, is_simulated,
-    random, simulate, step, steps_so_far, thread_number, undisturbed,
+    Failure, FailureCause, Simulation, SimulationOutcome, fail, fewest_preemptions, is_simulated, random, simulate, step,
+    steps_so_far, thread_number, undisturbed,
 };

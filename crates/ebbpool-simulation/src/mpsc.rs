@@ -32,12 +32,7 @@ pub struct Receiver<T>(Arc<Channel<T>>);
 /// As `std::sync::mpsc::sync_channel`; a length of 0 means 1.
 pub fn sync_channel<T>(most: usize) -> (SyncSender<T>, Receiver<T>) {
     let channel = Arc::new(Channel {
-        state: Mutex::new(State {
-            queue: VecDeque::new(),
-            most: most.max(1),
-            senders: 1,
-            has_receiver: true,
-        }),
+        state: Mutex::new(State { queue: VecDeque::new(), most: most.max(1), senders: 1, has_receiver: true }),
         filled: Condvar::new(),
         drained: Condvar::new(),
     });

@@ -26,10 +26,7 @@ pub struct MutexGuard<'m, T: ?Sized> {
 impl<T> Mutex<T> {
     /// A lock that no thread holds.
     pub const fn new(value: T) -> Self {
-        Mutex {
-            waiting: AtomicUsize::new(0),
-            inner: parking_lot::Mutex::new(value),
-        }
+        Mutex { waiting: AtomicUsize::new(0), inner: parking_lot::Mutex::new(value) }
     }
 
     /// The protected value.
@@ -47,10 +44,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         step();
-        MutexGuard {
-            lock: self,
-            inner: Some(self.take(Location::caller())),
-        }
+        MutexGuard { lock: self, inner: Some(self.take(Location::caller())) }
     }
 
     fn take(&self, at: &'static Location<'static>) -> parking_lot::MutexGuard<'_, T> {
@@ -133,17 +127,13 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner
-            .as_ref()
-            .expect("a thread that waits does not access the value")
+        self.inner.as_ref().expect("a thread that waits does not access the value")
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner
-            .as_mut()
-            .expect("a thread that waits does not access the value")
+        self.inner.as_mut().expect("a thread that waits does not access the value")
     }
 }
 

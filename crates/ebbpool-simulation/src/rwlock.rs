@@ -34,10 +34,7 @@ pub struct RwLockWriteGuard<'l, T: ?Sized> {
 impl<T> RwLock<T> {
     /// A lock that no thread holds.
     pub const fn new(value: T) -> Self {
-        RwLock {
-            waiting: AtomicUsize::new(0),
-            inner: parking_lot::RwLock::new(value),
-        }
+        RwLock { waiting: AtomicUsize::new(0), inner: parking_lot::RwLock::new(value) }
     }
 
     /// The protected value.
@@ -76,25 +73,15 @@ impl<T: ?Sized> RwLock<T> {
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let at = Location::caller();
         let inner = self.take(at, parking_lot::RwLock::try_read, parking_lot::RwLock::read);
-        RwLockReadGuard {
-            lock: self,
-            inner: Some(inner),
-        }
+        RwLockReadGuard { lock: self, inner: Some(inner) }
     }
 
     /// Waits until no other thread has it.
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let at = Location::caller();
-        let inner = self.take(
-            at,
-            parking_lot::RwLock::try_write,
-            parking_lot::RwLock::write,
-        );
-        RwLockWriteGuard {
-            lock: self,
-            inner: Some(inner),
-        }
+        let inner = self.take(at, parking_lot::RwLock::try_write, parking_lot::RwLock::write);
+        RwLockWriteGuard { lock: self, inner: Some(inner) }
     }
 
     /// Takes the lock for reading; `None` if a thread has it for writing.

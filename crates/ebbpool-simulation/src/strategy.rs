@@ -20,9 +20,7 @@ pub(crate) enum Strategy {
 impl Strategy {
     pub(crate) fn draw(random: &mut Random) -> Self {
         if random.below(8) < 5 {
-            return Strategy::Random {
-                mean: random.pick(&[2, 4, 8, 16, 32, 64, 128, 512, 4096]),
-            };
+            return Strategy::Random { mean: random.pick(&[2, 4, 8, 16, 32, 64, 128, 512, 4096]) };
         }
         let length = 1 << (6 + random.below(10));
         let count = 1 + random.below(6);
@@ -39,9 +37,7 @@ impl Strategy {
     pub(crate) fn stretch(&self, steps: u64, random: &mut Random) -> u64 {
         let stretch = match self {
             Strategy::Random { mean } => random.below(mean * 2),
-            Strategy::Priorities { changes } => changes
-                .last()
-                .map_or(LONGEST_STRETCH, |&next| next.saturating_sub(steps)),
+            Strategy::Priorities { changes } => changes.last().map_or(LONGEST_STRETCH, |&next| next.saturating_sub(steps)),
         };
         stretch.min(LONGEST_STRETCH)
     }

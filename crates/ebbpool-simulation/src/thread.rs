@@ -25,10 +25,7 @@ pub struct JoinHandle<T>(Handle<T>);
 
 enum Handle<T> {
     Plain(std::thread::JoinHandle<T>),
-    Simulated {
-        task: usize,
-        answer: Arc<Mutex<Option<T>>>,
-    },
+    Simulated { task: usize, answer: Arc<Mutex<Option<T>>> },
 }
 
 thread_local! {
@@ -69,10 +66,7 @@ impl Builder {
     /// # Errors
     ///
     /// If the system has no threads left, or the thread is to be [refused](refusing).
-    pub fn spawn<T: Send + 'static>(
-        self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<JoinHandle<T>> {
+    pub fn spawn<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
         if is_refused() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -180,10 +174,7 @@ pub struct ScopedJoinHandle<'scope, T> {
 pub fn scope<'env, R>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> R) -> R {
     let at = Location::caller();
     std::thread::scope(|plain| {
-        let scope = Scope {
-            plain,
-            tasks: RefCell::default(),
-        };
+        let scope = Scope { plain, tasks: RefCell::default() };
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&scope)));
         for task in scope.tasks.take() {
             wait_for_end(task, at);
@@ -194,10 +185,7 @@ pub fn scope<'env, R>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> R) 
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a thread.
-    pub fn spawn<T: Send + 'scope>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'scope,
-    ) -> ScopedJoinHandle<'scope, T> {
+    pub fn spawn<T: Send + 'scope>(&self, work: impl FnOnce() -> T + Send + 'scope) -> ScopedJoinHandle<'scope, T> {
         let adopted = world::blocking().map(|run| run.adopt("scoped"));
         let task = adopted.as_ref().map(|adopted| adopted.task);
         self.tasks.borrow_mut().extend(task);

@@ -60,8 +60,7 @@ impl Add<Duration> for Instant {
     type Output = Instant;
 
     fn add(self, time: Duration) -> Instant {
-        self.checked_add(time)
-            .expect("overflow when adding duration to instant")
+        self.checked_add(time).expect("overflow when adding duration to instant")
     }
 }
 
@@ -75,8 +74,7 @@ impl Sub<Duration> for Instant {
     type Output = Instant;
 
     fn sub(self, time: Duration) -> Instant {
-        self.checked_sub(time)
-            .expect("overflow when subtracting duration from instant")
+        self.checked_sub(time).expect("overflow when subtracting duration from instant")
     }
 }
 

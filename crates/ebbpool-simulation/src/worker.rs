@@ -55,17 +55,15 @@ impl Worker {
     fn start() -> std::io::Result<Arc<Self>> {
         let worker = Self::new(true);
         let own = Arc::clone(&worker);
-        let started = std::thread::Builder::new()
-            .name("simulated".into())
-            .spawn(move || {
-                loop {
-                    own.wait_for_turn();
-                    let job = own.job.lock().take();
-                    if let Some(job) = job {
-                        job();
-                    }
+        let started = std::thread::Builder::new().name("simulated".into()).spawn(move || {
+            loop {
+                own.wait_for_turn();
+                let job = own.job.lock().take();
+                if let Some(job) = job {
+                    job();
                 }
-            })?;
+            }
+        })?;
         *worker.thread.lock() = Some(started.thread().clone());
         Ok(worker)
     }

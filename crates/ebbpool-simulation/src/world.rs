@@ -165,11 +165,7 @@ impl fmt::Display for Failure {
             FailureCause::Deadlock { threads } => write!(f, "no thread can go on:\n{threads}"),
             FailureCause::NoProgress { threads } => write!(f, "the run does not end:\n{threads}"),
         }?;
-        write!(
-            f,
-            "\n(seed {}, step {}, {} preemptions, after {:?})",
-            self.seed, self.step, self.preemptions, self.time
-        )
+        write!(f, "\n(seed {}, step {}, {} preemptions, after {:?})", self.seed, self.step, self.preemptions, self.time)
     }
 }
 
@@ -203,11 +199,7 @@ pub struct Simulation {
 impl Simulation {
     /// A run in which everything follows from the seed.
     pub fn new(seed: u64) -> Self {
-        Simulation {
-            seed,
-            step_limit: STEP_LIMIT,
-            preemptions: u64::MAX,
-        }
+        Simulation { seed, step_limit: STEP_LIMIT, preemptions: u64::MAX }
     }
 
     /// A run that has not ended after this number of steps fails; 5 million by default.
@@ -228,10 +220,7 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Failure`].
-    pub fn run<R: Send + 'static>(
-        &self,
-        first: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<SimulationOutcome<R>, Failure> {
+    pub fn run<R: Send + 'static>(&self, first: impl FnOnce() -> R + Send + 'static) -> Result<SimulationOutcome<R>, Failure> {
         catch_panic_messages();
         let world = Arc::new(World::new(self));
         let answer = Arc::new(Mutex::new(None));
@@ -252,16 +241,10 @@ impl Simulation {
                 time: state.now,
                 schedule_hash: state.hash,
             }),
-            (Some((cause, step)), _) => Err(Failure {
-                step: *step,
-                ..state.failure(world.seed, cause.clone())
-            }),
+            (Some((cause, step)), _) => Err(Failure { step: *step, ..state.failure(world.seed, cause.clone()) }),
             (None, None) => Err(state.failure(
                 world.seed,
-                FailureCause::Panic {
-                    thread: "first".into(),
-                    message: "it ended without a value".into(),
-                },
+                FailureCause::Panic { thread: "first".into(), message: "it ended without a value".into() },
             )),
         }
     }
@@ -322,10 +305,7 @@ pub fn fail(message: String) -> ! {
         let mut state = it.world.state.lock();
         state.account();
         let thread = state.tasks[it.task].name.clone();
-        state.fail(FailureCause::Panic {
-            thread,
-            message: message.clone(),
-        });
+        state.fail(FailureCause::Panic { thread, message: message.clone() });
         drop(state);
         grant(0);
         if !std::thread::panicking() {
@@ -411,12 +391,7 @@ pub(crate) struct Blocking(Current);
 
 impl Blocking {
     /// Blocks until another thread wakes it, or until the deadline.
-    pub(crate) fn block(
-        &self,
-        on: BlockedOn,
-        deadline: Option<Duration>,
-        at: &'static Location<'static>,
-    ) -> WakeReason {
+    pub(crate) fn block(&self, on: BlockedOn, deadline: Option<Duration>, at: &'static Location<'static>) -> WakeReason {
         let Current { world, task } = &self.0;
         world.block(*task, on, deadline, at)
     }
@@ -443,11 +418,7 @@ impl Blocking {
     }
 
     /// Starts a simulated thread; returns its number.
-    pub(crate) fn start(
-        &self,
-        name: &str,
-        work: Box<dyn FnOnce() + Send>,
-    ) -> std::io::Result<usize> {
+    pub(crate) fn start(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<usize> {
         self.0.world.start(name, work)
     }
 
@@ -455,11 +426,7 @@ impl Blocking {
     pub(crate) fn adopt(&self, name: &str) -> AdoptedThread {
         let worker = Worker::unbound();
         let task = self.0.world.state.lock().add(name, Arc::clone(&worker));
-        AdoptedThread {
-            world: Arc::clone(&self.0.world),
-            task,
-            worker,
-        }
+        AdoptedThread { world: Arc::clone(&self.0.world), task, worker }
     }
 
     pub(crate) fn has_ended(&self, task: usize) -> bool {
@@ -515,11 +482,7 @@ impl World {
         }
     }
 
-    fn start(
-        self: &Arc<Self>,
-        name: &str,
-        work: Box<dyn FnOnce() + Send>,
-    ) -> std::io::Result<usize> {
+    fn start(self: &Arc<Self>, name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<usize> {
         // The job needs its worker and its number, which are known only afterwards.
         let own = Arc::new(Mutex::new(None::<(usize, Arc<Worker>)>));
         let (world, assigned) = (Arc::clone(self), Arc::clone(&own));
@@ -580,13 +543,7 @@ impl World {
         self.hand_over(state, task, next);
     }
 
-    fn block(
-        &self,
-        task: usize,
-        on: BlockedOn,
-        deadline: Option<Duration>,
-        at: &'static Location<'static>,
-    ) -> WakeReason {
+    fn block(&self, task: usize, on: BlockedOn, deadline: Option<Duration>, at: &'static Location<'static>) -> WakeReason {
         let mut state = self.state.lock();
         state.account();
         state.steps += 1;
@@ -600,12 +557,7 @@ impl World {
                 return WakeReason::TimedOut;
             }
         }
-        state.tasks[task].status = Status::Blocked {
-            on,
-            deadline,
-            at,
-            unwinding,
-        };
+        state.tasks[task].status = Status::Blocked { on, deadline, at, unwinding };
         match state.next_of_all() {
             Some(next) => self.hand_over(state, task, next),
             None => self.abandon_stuck_threads(state, task),
@@ -697,13 +649,7 @@ impl World {
 impl State {
     fn add(&mut self, name: &str, worker: Arc<Worker>) -> usize {
         let priority = self.lowest_priority + self.random.number() / 2;
-        self.tasks.push(Task {
-            name: name.into(),
-            status: Status::Runnable,
-            woken: WakeReason::Notified,
-            priority,
-            worker,
-        });
+        self.tasks.push(Task { name: name.into(), status: Status::Runnable, woken: WakeReason::Notified, priority, worker });
         self.interrupt_soon(priority);
         self.tasks.len() - 1
     }
@@ -759,10 +705,7 @@ impl State {
 
     fn wake_expired(&mut self) {
         for task in 0..self.tasks.len() {
-            if let Status::Blocked {
-                deadline: Some(deadline),
-                ..
-            } = self.tasks[task].status
+            if let Status::Blocked { deadline: Some(deadline), .. } = self.tasks[task].status
                 && deadline <= self.now
             {
                 self.wake(task, WakeReason::TimedOut);
@@ -775,13 +718,7 @@ impl State {
             let waiting: Vec<usize> = (0..self.tasks.len())
                 .filter(|&at| {
                     let status = self.tasks[at].status;
-                    matches!(
-                        status,
-                        Status::Blocked {
-                            on: BlockedOn::Condvar(_),
-                            ..
-                        }
-                    )
+                    matches!(status, Status::Blocked { on: BlockedOn::Condvar(_), .. })
                 })
                 .collect();
             if !waiting.is_empty() {
@@ -804,11 +741,7 @@ impl State {
         if self.preemptions_left == 0 && !forced {
             return task;
         }
-        let others: Vec<usize> = self
-            .runnable()
-            .into_iter()
-            .filter(|&at| at != task)
-            .collect();
+        let others: Vec<usize> = self.runnable().into_iter().filter(|&at| at != task).collect();
         if others.is_empty() {
             return task;
         }
@@ -895,14 +828,7 @@ impl State {
     }
 
     fn failure(&self, seed: u64, cause: FailureCause) -> Failure {
-        Failure {
-            seed,
-            cause,
-            step: self.steps,
-            preemptions: self.preemptions,
-            time: self.now,
-            schedule_hash: self.hash,
-        }
+        Failure { seed, cause, step: self.steps, preemptions: self.preemptions, time: self.now, schedule_hash: self.hash }
     }
 
     fn describe(&self) -> String {
@@ -911,9 +837,7 @@ impl State {
             let name = &task.name;
             let _ = match task.status {
                 Status::Runnable => writeln!(text, "  '{name}' runs"),
-                Status::Blocked {
-                    on, deadline, at, ..
-                } => {
+                Status::Blocked { on, deadline, at, .. } => {
                     let what = match on {
                         BlockedOn::Lock(_) => "a lock".to_string(),
                         BlockedOn::Condvar(_) => "a condition".to_string(),
@@ -961,9 +885,7 @@ fn catch_panic_messages() {
             if shown || !is_simulated() {
                 before(info);
             }
-            let what = info
-                .payload_as_str()
-                .unwrap_or("a payload that is not text");
+            let what = info.payload_as_str().unwrap_or("a payload that is not text");
             let at = info.location().map(|at| format!(", at {at}"));
             let message = format!("{what}{}", at.unwrap_or_default());
             let last = (message, Backtrace::capture());

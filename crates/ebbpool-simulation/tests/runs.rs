@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool_simulation::{
-    AtomicU64, Condvar, FailureCause, Instant, Mutex, Ordering, RwLock, Simulation,
-    fewest_preemptions, mpsc, random, simulate, thread,
+    AtomicU64, Condvar, FailureCause, Instant, Mutex, Ordering, RwLock, Simulation, fewest_preemptions, mpsc, random, simulate,
+    thread,
 };
 
 /// Threads that interact through every kind of primitive.
@@ -71,9 +71,7 @@ fn failures_are_repeated_exactly() {
 #[test]
 fn parallel_runs_do_not_disturb_each_other() {
     let alone: Vec<_> = (0..50).map(|seed| simulate(seed, busy)).collect();
-    let threads = [0; 4].map(|_| {
-        std::thread::spawn(|| (0..50).map(|seed| simulate(seed, busy)).collect::<Vec<_>>())
-    });
+    let threads = [0; 4].map(|_| std::thread::spawn(|| (0..50).map(|seed| simulate(seed, busy)).collect::<Vec<_>>()));
     for thread in threads {
         assert_eq!(thread.join().unwrap(), alone);
     }
@@ -132,10 +130,7 @@ fn a_thread_that_spins_for_ever_ends_the_run() {
         while never.load(Ordering::Relaxed) == 0 {}
     });
     let failure = outcome.unwrap_err();
-    assert!(
-        matches!(failure.cause, FailureCause::NoProgress { .. }),
-        "{failure}"
-    );
+    assert!(matches!(failure.cause, FailureCause::NoProgress { .. }), "{failure}");
 }
 
 #[test]
@@ -159,9 +154,7 @@ fn a_panic_in_any_thread_ends_the_run_and_the_others_unwind() {
                     let _waits = lock.lock();
                 })
             });
-            thread::spawn(move || assert!(seed > 100, "as expected"))
-                .join()
-                .unwrap();
+            thread::spawn(move || assert!(seed > 100, "as expected")).join().unwrap();
             drop(held);
             waiting.into_iter().for_each(|it| it.join().unwrap());
         });
@@ -169,10 +162,7 @@ fn a_panic_in_any_thread_ends_the_run_and_the_others_unwind() {
         let FailureCause::Panic { message, .. } = &failure.cause else {
             panic!("{failure}");
         };
-        assert!(
-            message.contains("as expected") && message.contains("runs.rs"),
-            "{message}"
-        );
+        assert!(message.contains("as expected") && message.contains("runs.rs"), "{message}");
         assert_eq!(dropped.load(Ordering::SeqCst), 2);
     }
 }
@@ -186,10 +176,7 @@ fn threads_may_borrow() {
                 for _ in 0..3 {
                     scope.spawn(|| count.fetch_add(1, Ordering::SeqCst));
                 }
-                scope
-                    .spawn(|| count.fetch_add(1, Ordering::SeqCst))
-                    .join()
-                    .unwrap();
+                scope.spawn(|| count.fetch_add(1, Ordering::SeqCst)).join().unwrap();
             });
             count.into_inner()
         });

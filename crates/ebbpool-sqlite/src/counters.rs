@@ -14,7 +14,8 @@ pub(crate) struct Counters {
 impl Counters {
     /// Registers the counters. They go on where those of the same path ended.
     pub(crate) fn new(path: &str) -> Counters {
-        let written = |to: &'static str| counter!("ebbpool_sqlite_written_bytes_total", "database" => path.to_owned(), "to" => to);
+        let written =
+            |to: &'static str| counter!("ebbpool_sqlite_written_bytes_total", "database" => path.to_owned(), "to" => to);
         let total = |name: &'static str| counter!(name, "database" => path.to_owned());
         Counters {
             counters: [
@@ -33,12 +34,7 @@ impl Counters {
     }
 
     /// Adds what has come since the last call.
-    pub(crate) fn update(
-        &mut self,
-        written: &WrittenBytes,
-        temporary: u64,
-        asked: &RequestedWrites,
-    ) {
+    pub(crate) fn update(&mut self, written: &WrittenBytes, temporary: u64, asked: &RequestedWrites) {
         let figures = [
             written.log,
             written.in_place,
@@ -50,8 +46,7 @@ impl Counters {
             asked.syncs,
             asked.commits,
         ];
-        for ((counter, counted), figure) in self.counters.iter().zip(&mut self.counted).zip(figures)
-        {
+        for ((counter, counted), figure) in self.counters.iter().zip(&mut self.counted).zip(figures) {
             counter.increment(figure - *counted);
             *counted = figure;
         }

@@ -143,12 +143,7 @@ pub(crate) enum PageSource {
 
 impl DatabaseState {
     /// Takes a database over whose file is locked.
-    pub(crate) fn new(
-        base: BaseVfs,
-        store: &mut DurableFiles,
-        options: Options,
-        now: f64,
-    ) -> SqliteResult<DatabaseState> {
+    pub(crate) fn new(base: BaseVfs, store: &mut DurableFiles, options: Options, now: f64) -> SqliteResult<DatabaseState> {
         let (page_size, size) = (store.page_size(), store.size());
         let is_in_place = store.is_in_place();
         let mut state = DatabaseState {
@@ -162,11 +157,7 @@ impl DatabaseState {
             pages: None,
             page_size: 0,
             view: HashMap::new(),
-            length: if is_in_place {
-                store.length_in_place()?
-            } else {
-                u64::from(size) * page_size as u64
-            },
+            length: if is_in_place { store.length_in_place()? } else { u64::from(size) * page_size as u64 },
             journal: None,
             wal: None,
             working: BTreeSet::new(),
@@ -262,11 +253,9 @@ impl DatabaseState {
             return PageSource::Image(Arc::clone(image));
         }
         match &self.pages {
-            Some(pages) if page <= self.stored.size() => PageSource::Pool {
-                pages: Arc::clone(pages),
-                stored: Arc::clone(&self.stored),
-                moves: self.stored.moves(),
-            },
+            Some(pages) if page <= self.stored.size() => {
+                PageSource::Pool { pages: Arc::clone(pages), stored: Arc::clone(&self.stored), moves: self.stored.moves() }
+            }
             _ => PageSource::Zeros,
         }
     }
@@ -284,9 +273,7 @@ impl DatabaseState {
             let (page, within) = self.page_of(at + done as u64);
             let count = (self.page_size - within).min(there - done);
             let target = &mut into[done..done + count];
-            self.read_view(page, |bytes| {
-                target.copy_from_slice(&bytes[within..within + count])
-            })?;
+            self.read_view(page, |bytes| target.copy_from_slice(&bytes[within..within + count]))?;
             done += count;
         }
         Ok(there == into.len())
@@ -308,11 +295,7 @@ impl DatabaseState {
     pub(crate) fn page_size_of_write(&self, count: usize) -> Option<usize> {
         let is_new = self.length == 0 && self.is_all_durable() && self.stored.figures().is_in_place;
         if self.page_size == 0 {
-            return Some(if is_page_size(count) {
-                count
-            } else {
-                USUAL_PAGE
-            });
+            return Some(if is_page_size(count) { count } else { USUAL_PAGE });
         }
         (is_new && count != self.page_size && is_page_size(count)).then_some(count)
     }
@@ -322,11 +305,7 @@ impl DatabaseState {
     }
 
     /// Makes the database, which is empty, one of pages of another size.
-    pub(crate) fn begin_with_page_size(
-        &mut self,
-        store: &mut DurableFiles,
-        size: usize,
-    ) -> SqliteResult<()> {
+    pub(crate) fn begin_with_page_size(&mut self, store: &mut DurableFiles, size: usize) -> SqliteResult<()> {
         store.set_page_size(size)?;
         self.use_page_size(size)?;
         self.view.clear();
@@ -335,12 +314,7 @@ impl DatabaseState {
 
     /// Writes to the main file: as part of a transaction, or of a checkpoint of SQLite's, which copies what is committed
     /// already.
-    pub(crate) fn write_main(
-        &mut self,
-        at: u64,
-        bytes: &[u8],
-        is_checkpoint: bool,
-    ) -> SqliteResult<()> {
+    pub(crate) fn write_main(&mut self, at: u64, bytes: &[u8], is_checkpoint: bool) -> SqliteResult<()> {
         self.asked.main += bytes.len() as u64;
         let count = bytes.len();
         let mut done = 0;
@@ -408,11 +382,7 @@ impl DatabaseState {
 
     /// Cuts the database of a transaction that has written all of it into pages of another size. What was committed before, in
     /// pages of the old size, is in place.
-    pub(crate) fn change_page_size(
-        &mut self,
-        store: &mut DurableFiles,
-        page_size: usize,
-    ) -> SqliteResult<()> {
+    pub(crate) fn change_page_size(&mut self, store: &mut DurableFiles, page_size: usize) -> SqliteResult<()> {
         let size = self.length.div_ceil(page_size as u64) as u32;
         let mut pages = BTreeMap::new();
         let mut bytes = vec![0; page_size];

@@ -148,23 +148,8 @@ fn version_of(bytes: &[u8]) -> Option<u8> {
 
 impl Header {
     /// The header of a generation that begins now, in the latest version.
-    pub(crate) fn new(
-        page_size: u32,
-        generation: u64,
-        base: u64,
-        began: u64,
-        nonce: u64,
-        turn: u64,
-    ) -> Header {
-        Header {
-            version: VERSION,
-            page_size,
-            generation,
-            base,
-            began,
-            nonce,
-            turn,
-        }
+    pub(crate) fn new(page_size: u32, generation: u64, base: u64, began: u64, nonce: u64, turn: u64) -> Header {
+        Header { version: VERSION, page_size, generation, base, began, nonce, turn }
     }
 
     /// The number of the next generation, if it begins on the state after the record with this checksum, or, with that of the
@@ -266,10 +251,7 @@ pub(crate) struct Heads {
 
 impl Heads {
     /// Reads the headers of a file of `length` bytes.
-    pub(crate) fn read(
-        length: u64,
-        mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
-    ) -> SqliteResult<Heads> {
+    pub(crate) fn read(length: u64, mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>) -> SqliteResult<Heads> {
         let mut bytes = [0; RECORDS as usize];
         read(0, &mut bytes[..length.min(RECORDS) as usize])?;
         let at = |slot: usize| &bytes[SLOTS[slot] as usize..][..HEADER];
@@ -320,9 +302,7 @@ impl Record {
             time: u64_at(bytes, 24)?,
             follows_checkpoint: sections & FOLLOWS_CHECKPOINT != 0,
         };
-        let possible = record.length as usize >= RECORD
-            && record.length.is_multiple_of(WORD as u32)
-            && record.size > 0;
+        let possible = record.length as usize >= RECORD && record.length.is_multiple_of(WORD as u32) && record.size > 0;
         possible.then_some(record)
     }
 
@@ -353,12 +333,7 @@ impl Record {
             if page == 0 || page > self.size {
                 return None;
             }
-            sections.push(PageDelta {
-                page,
-                fresh: runs & FRESH != 0,
-                at: begin as u32,
-                bytes: (at - begin) as u32,
-            });
+            sections.push(PageDelta { page, fresh: runs & FRESH != 0, at: begin as u32, bytes: (at - begin) as u32 });
         }
         Some(sections)
     }
@@ -387,11 +362,7 @@ pub(crate) struct EpochDraft {
 
 impl EpochDraft {
     pub(crate) fn new() -> EpochDraft {
-        EpochDraft {
-            bytes: vec![0; RECORD],
-            sections: Vec::new(),
-            follows_checkpoint: false,
-        }
+        EpochDraft { bytes: vec![0; RECORD], sections: Vec::new(), follows_checkpoint: false }
     }
 
     /// Adds what changed in a page; `None` for `old` stands for zeros, of which the page then is made anew. Does nothing
@@ -422,8 +393,7 @@ impl EpochDraft {
                 index += 1;
             }
             self.bytes.extend_from_slice(&(from as u16).to_le_bytes());
-            self.bytes
-                .extend_from_slice(&((end - from) as u16).to_le_bytes());
+            self.bytes.extend_from_slice(&((end - from) as u16).to_le_bytes());
             self.bytes.extend_from_slice(&new[from * WORD..end * WORD]);
             runs += 1;
         }
@@ -447,21 +417,10 @@ impl EpochDraft {
     }
 
     /// The whole record, its sections, and its checksum; `number` is that of the epoch and what the header adds.
-    pub(crate) fn finish(
-        mut self,
-        size: u32,
-        number: u32,
-        time: u64,
-        before: u64,
-    ) -> (Vec<u8>, Vec<PageDelta>, u64) {
-        self.bytes
-            .resize(self.bytes.len().next_multiple_of(WORD), 0);
+    pub(crate) fn finish(mut self, size: u32, number: u32, time: u64, before: u64) -> (Vec<u8>, Vec<PageDelta>, u64) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(WORD), 0);
         let length = self.bytes.len() as u32;
-        let flag = if self.follows_checkpoint {
-            FOLLOWS_CHECKPOINT
-        } else {
-            0
-        };
+        let flag = if self.follows_checkpoint { FOLLOWS_CHECKPOINT } else { 0 };
         let fields = [length, self.sections.len() as u32 | flag, size, number];
         for (slot, field) in self.bytes.chunks_exact_mut(4).zip(fields) {
             slot.copy_from_slice(&field.to_le_bytes());
@@ -531,12 +490,7 @@ pub(crate) fn scan(
     mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
     mut each: impl FnMut(&Record, u64, &[PageDelta], &[u8]),
 ) -> SqliteResult<ScannedLog> {
-    let mut scanned = ScannedLog {
-        end: header.records(),
-        checksum: header.seed(),
-        epochs: 0,
-        time: header.began,
-    };
+    let mut scanned = ScannedLog { end: header.records(), checksum: header.seed(), epochs: 0, time: header.began };
     loop {
         let at = scanned.end;
         let next = record_at(at, length, header, &mut read)?;

@@ -34,8 +34,7 @@ impl BaseVfs {
         let path = CString::new(path).map_err(|_| SqliteCode::CANT_OPEN)?;
         let mut found = 0;
         // SAFETY: a registered VFS has all methods; the path ends with a zero and lives until the call returns.
-        let code =
-            unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
+        let code = unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
         SqliteCode::check(code)?;
         Ok(found != 0)
     }
@@ -84,11 +83,7 @@ impl BaseFile {
 
     /// Opens a temporary file that the VFS deletes at once or when the handle is closed.
     pub(crate) fn temporary(base: BaseVfs) -> SqliteResult<BaseFile> {
-        let flags = ffi::OPEN_READWRITE
-            | ffi::OPEN_CREATE
-            | ffi::OPEN_EXCLUSIVE
-            | ffi::OPEN_DELETEONCLOSE
-            | ffi::OPEN_TEMP_DB;
+        let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | ffi::OPEN_EXCLUSIVE | ffi::OPEN_DELETEONCLOSE | ffi::OPEN_TEMP_DB;
         // SAFETY: SQLite opens temporary files without a name in the same way.
         unsafe { BaseFile::open_name(base, None, flags) }
     }
@@ -96,11 +91,7 @@ impl BaseFile {
     /// # Safety
     ///
     /// A name is as SQLite's names are: eight zeros, the path, and zeros.
-    unsafe fn open_name(
-        base: BaseVfs,
-        name: Option<Vec<u8>>,
-        flags: c_int,
-    ) -> SqliteResult<BaseFile> {
+    unsafe fn open_name(base: BaseVfs, name: Option<Vec<u8>>, flags: c_int) -> SqliteResult<BaseFile> {
         // SAFETY: a registered VFS has a size for its handles, and all methods.
         let (code, file) = unsafe {
             let words = ((*base.0).szOsFile as usize).div_ceil(8) + 1;
@@ -112,11 +103,7 @@ impl BaseFile {
             let mut flags_out = flags;
             let pointer = handle.as_mut_ptr().cast::<File>();
             let code = ((*base.0).xOpen)(base.0, path, pointer, flags, &mut flags_out);
-            let file = BaseFile {
-                handle,
-                _name: name.unwrap_or_default(),
-                flags: flags_out,
-            };
+            let file = BaseFile { handle, _name: name.unwrap_or_default(), flags: flags_out };
             (code, file)
         };
         // Dropping the handle closes it, also where opening failed and the VFS has set its methods.
@@ -144,14 +131,7 @@ impl BaseFile {
             let at = at as i64 + (index * MOST_BYTES) as i64;
             let methods = self.methods();
             // SAFETY: the buffer has as many bytes as the call says.
-            let code = unsafe {
-                (methods.xRead)(
-                    self.handle(),
-                    part.as_mut_ptr().cast(),
-                    part.len() as c_int,
-                    at,
-                )
-            };
+            let code = unsafe { (methods.xRead)(self.handle(), part.as_mut_ptr().cast(), part.len() as c_int, at) };
             // A short read has filled the rest with zeros.
             if code != ffi::IOERR_SHORT_READ {
                 SqliteCode::check(code)?;
@@ -166,9 +146,7 @@ impl BaseFile {
             let at = at as i64 + (index * MOST_BYTES) as i64;
             let methods = self.methods();
             // SAFETY: the buffer has as many bytes as the call says.
-            let code = unsafe {
-                (methods.xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at)
-            };
+            let code = unsafe { (methods.xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at) };
             SqliteCode::check(code)?;
         }
         Ok(())

@@ -36,11 +36,7 @@ impl Instance {
     }
 
     /// The last epoch before a database is closed.
-    pub(crate) fn last_epoch(
-        &self,
-        shared: &SharedDatabase,
-        store: &mut DurableFiles,
-    ) -> SqliteResult<()> {
+    pub(crate) fn last_epoch(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
         self.epoch_with(shared, store, None)
     }
 
@@ -128,8 +124,7 @@ impl Instance {
         store: &mut DurableFiles,
         removes_mark: bool,
     ) -> SqliteResult<()> {
-        self.do_slice(shared, store, removes_mark, u64::MAX)
-            .map(drop)
+        self.do_slice(shared, store, removes_mark, u64::MAX).map(drop)
     }
 
     /// Bytes of a slice of a checkpoint. Simulated databases are small.
@@ -173,11 +168,7 @@ impl Instance {
     }
 
     /// Makes the epoch that is due, and a slice of the checkpoint. Returns false if another slice is to follow.
-    pub(crate) fn do_what_is_due(
-        &self,
-        shared: &SharedDatabase,
-        store: &mut DurableFiles,
-    ) -> SqliteResult<bool> {
+    pub(crate) fn do_what_is_due(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<bool> {
         if shared.with_state(self.now(), |state| Ok(state.is_epoch_due()))? {
             self.epoch_with(shared, store, None)?;
         }
@@ -201,14 +192,11 @@ impl Instance {
         if !self.is_simulated() {
             return;
         }
-        let done = self.with_store(shared, |store| {
-            match shared.with_state(self.now(), |state| Ok(state.is_checkpoint_due()))? {
-                true => self
-                    .do_slice(shared, store, false, self.slice(store))
-                    .map(drop),
+        let done =
+            self.with_store(shared, |store| match shared.with_state(self.now(), |state| Ok(state.is_checkpoint_due()))? {
+                true => self.do_slice(shared, store, false, self.slice(store)).map(drop),
                 false => Ok(()),
-            }
-        });
+            });
         if let Err(error) = done {
             tracing::warn!(%error, "a checkpoint has failed, and is tried again");
         }
@@ -241,11 +229,7 @@ impl Instance {
         Ok(())
     }
 
-    fn look_for_room(
-        &self,
-        shared: &SharedDatabase,
-        transaction: &Transaction,
-    ) -> SqliteResult<bool> {
+    fn look_for_room(&self, shared: &SharedDatabase, transaction: &Transaction) -> SqliteResult<bool> {
         if shared.with_state(self.now(), |state| Ok(state.is_flight_late()))? {
             self.with_store(shared, |_| Ok(()))?;
         }
@@ -259,9 +243,7 @@ impl Instance {
             ))
         })?;
         if is_urgent {
-            self.with_store(shared, |store| {
-                self.epoch_with(shared, store, Some(transaction))
-            })?;
+            self.with_store(shared, |store| self.epoch_with(shared, store, Some(transaction)))?;
         } else if room > figures.room {
             self.with_store(shared, |store| store.make_room(room))?;
         }
@@ -269,20 +251,13 @@ impl Instance {
     }
 
     /// Writes to SQLite's WAL, and prepares the commit that this completes.
-    pub(crate) fn write_wal(
-        &self,
-        shared: &SharedDatabase,
-        at: u64,
-        bytes: &[u8],
-    ) -> SqliteResult<()> {
+    pub(crate) fn write_wal(&self, shared: &SharedDatabase, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         if !self.with_state(shared, |state| state.write_wal(at, bytes))? {
             return Ok(());
         }
         let needs_store = self.with_state(shared, |state| Ok(state.wal_needs_store()))?;
         let found = match needs_store {
-            true => self.with_store(shared, |store| {
-                shared.with_state(self.now(), |state| state.wal_transaction(Some(store)))
-            }),
+            true => self.with_store(shared, |store| shared.with_state(self.now(), |state| state.wal_transaction(Some(store)))),
             false => self.with_state(shared, |state| state.wal_transaction(None)),
         };
         let prepared = found.and_then(|found| match found {
@@ -313,9 +288,8 @@ impl Instance {
     /// SQLite is about to commit, or has undone, what it has written to the main file.
     pub(crate) fn prepare_main(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         self.change_page_size(shared)?;
-        let (before, transaction) = self.with_state(shared, |state| {
-            Ok((state.main_is_synced(), state.main_transaction_in_doubt()?))
-        })?;
+        let (before, transaction) =
+            self.with_state(shared, |state| Ok((state.main_is_synced(), state.main_transaction_in_doubt()?)))?;
         let Some(transaction) = transaction else {
             return Ok(());
         };
@@ -338,13 +312,12 @@ impl Instance {
     /// If a VFS above has not said that the main file was about to be committed, and the epoch cannot be made durable.
     pub(crate) fn commit_main(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
         self.change_page_size(shared)?;
-        let (has_changed, is_prepared, window, super_journal) =
-            self.with_state(shared, |state| {
-                let has_changed = state.take_main()?;
-                let is_prepared = state.main_is_settled();
-                let window = state.options.window;
-                Ok((has_changed, is_prepared, window, state.super_journal.take()))
-            })?;
+        let (has_changed, is_prepared, window, super_journal) = self.with_state(shared, |state| {
+            let has_changed = state.take_main()?;
+            let is_prepared = state.main_is_settled();
+            let window = state.options.window;
+            Ok((has_changed, is_prepared, window, state.super_journal.take()))
+        })?;
         if let Some(super_journal) = super_journal {
             self.commit_together(&super_journal);
         }
@@ -402,18 +375,10 @@ impl Instance {
     // The main file.
 
     /// Writes to the main file.
-    pub(crate) fn write_main(
-        &self,
-        shared: &SharedDatabase,
-        at: u64,
-        bytes: &[u8],
-        is_checkpoint: bool,
-    ) -> SqliteResult<()> {
+    pub(crate) fn write_main(&self, shared: &SharedDatabase, at: u64, bytes: &[u8], is_checkpoint: bool) -> SqliteResult<()> {
         let count = bytes.len();
         if let Some(size) = self.with_state(shared, |f| Ok(f.page_size_of_write(count)))? {
-            self.with_store(shared, |store| {
-                shared.with_state(self.now(), |state| state.begin_with_page_size(store, size))
-            })?;
+            self.with_store(shared, |store| shared.with_state(self.now(), |state| state.begin_with_page_size(store, size)))?;
         }
         if is_checkpoint {
             self.read_ahead(shared, at)?;
@@ -423,11 +388,7 @@ impl Instance {
 
     /// Has the pool read the page that SQLite's checkpoint writes, which is compared, before the state is locked.
     fn read_ahead(&self, shared: &SharedDatabase, at: u64) -> SqliteResult<()> {
-        let source = self.with_state(shared, |state| {
-            Ok(state
-                .part_at(at)
-                .map(|(page, ..)| (page, state.source(page))))
-        })?;
+        let source = self.with_state(shared, |state| Ok(state.part_at(at).map(|(page, ..)| (page, state.source(page)))))?;
         if let Some((page, PageSource::Pool { pages, .. })) = source {
             pages.read(page, |_| ())?;
         }
@@ -435,12 +396,7 @@ impl Instance {
     }
 
     /// Reads the main file, zeros beyond the end, and returns true if all bytes were there.
-    pub(crate) fn read_main(
-        &self,
-        shared: &SharedDatabase,
-        at: u64,
-        into: &mut [u8],
-    ) -> SqliteResult<bool> {
+    pub(crate) fn read_main(&self, shared: &SharedDatabase, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
         let length = self.with_state(shared, |state| Ok(state.length()))?;
         let there = length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
@@ -472,11 +428,7 @@ impl Instance {
                     target.copy_from_slice(&image.bytes()?[within..within + count]);
                 }
                 PageSource::Zeros => target.fill(0),
-                PageSource::Pool {
-                    pages,
-                    stored,
-                    moves,
-                } => {
+                PageSource::Pool { pages, stored, moves } => {
                     pages.read(page, |bytes| {
                         target.copy_from_slice(&bytes[within..within + count]);
                     })?;
@@ -492,20 +444,14 @@ impl Instance {
 
     /// True if SQLite's own VFS is to serve a handle that has no lock: another handle of this process is served so, or the
     /// library cannot make its files.
-    pub(crate) fn is_passed(
-        &self,
-        shared: &SharedDatabase,
-        is_read_only: bool,
-    ) -> SqliteResult<bool> {
+    pub(crate) fn is_passed(&self, shared: &SharedDatabase, is_read_only: bool) -> SqliteResult<bool> {
         loop {
             let mut inner = shared.lock()?;
             let is_passed = match &inner.state {
                 Ownership::Owned(state) if state.is_closing => None,
                 Ownership::Owned(_) => Some(false),
                 Ownership::Free if inner.is_owning => None,
-                Ownership::Free => {
-                    Some(is_read_only || inner.passing > 0 || inner.refusal.is_some())
-                }
+                Ownership::Free => Some(is_read_only || inner.passing > 0 || inner.refusal.is_some()),
                 Ownership::Lost => return Err(SqliteCode::CANT_OPEN),
             };
             match is_passed {

@@ -71,15 +71,8 @@ pub struct Vfs {
 pub struct Api {
     pub vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
     pub vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
-    pub open_v2:
-        unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *const c_char) -> c_int,
-    pub exec: unsafe extern "C" fn(
-        *mut c_void,
-        *const c_char,
-        *const c_void,
-        *const c_void,
-        *const c_void,
-    ) -> c_int,
+    pub open_v2: unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *const c_char) -> c_int,
+    pub exec: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, *const c_void, *const c_void) -> c_int,
     pub close: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub mprintf: unsafe extern "C" fn(*const c_char, ...) -> *mut c_char,
     pub log: unsafe extern "C" fn(c_int, *const c_char, ...),

@@ -61,17 +61,9 @@ pub(crate) fn watch(instance: &'static Instance) {
 unsafe extern "C" fn before() {
     let gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
     let instances = lock(&INSTANCES);
-    let tables = instances
-        .iter()
-        .map(|instance| (instance.lock_databases(), instance.lock_timer()))
-        .collect();
-    let held = Held {
-        _gate: gate,
-        unused: owner::lock_unused(),
-        descriptors: lock(&DESCRIPTORS),
-        tables,
-        _instances: instances,
-    };
+    let tables = instances.iter().map(|instance| (instance.lock_databases(), instance.lock_timer())).collect();
+    let held =
+        Held { _gate: gate, unused: owner::lock_unused(), descriptors: lock(&DESCRIPTORS), tables, _instances: instances };
     let _ = HELD.try_with(|slot| slot.replace(Some(held)));
 }
 

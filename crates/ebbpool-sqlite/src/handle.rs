@@ -239,19 +239,9 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
     })
 }
 
-pub(crate) unsafe extern "C" fn read(
-    file: *mut File,
-    into: *mut c_void,
-    count: c_int,
-    at: i64,
-) -> c_int {
+pub(crate) unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
     // SAFETY: SQLite passes an open handle, and a buffer of as many bytes.
-    let (open, into) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
     let mut is_whole = true;
     let code = guarded(|| {
         is_whole = match open.kind {
@@ -301,19 +291,9 @@ fn read_file(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bo
     Ok(at + into.len() as u64 <= base.length()?)
 }
 
-pub(crate) unsafe extern "C" fn write(
-    file: *mut File,
-    from: *const c_void,
-    count: c_int,
-    at: i64,
-) -> c_int {
+pub(crate) unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
     // SAFETY: as in `read`.
-    let (open, bytes) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, bytes) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
     let (kind, is_checkpoint, at) = (open.kind, open.is_checkpointing, at as u64);
     guarded(|| {
         if let Some(base) = passed::file(open) {
@@ -402,9 +382,7 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
         }
         length = open.with(|state| match kind {
             Kind::Main => Ok(state.length()),
-            kind => Ok(virtual_file(state, kind)
-                .as_ref()
-                .map_or(0, VirtualFile::length)),
+            kind => Ok(virtual_file(state, kind).as_ref().map_or(0, VirtualFile::length)),
         })?;
         Ok(())
     });
@@ -481,11 +459,7 @@ pub(crate) unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c
     code
 }
 
-pub(crate) unsafe extern "C" fn file_control(
-    file: *mut File,
-    operation: c_int,
-    argument: *mut c_void,
-) -> c_int {
+pub(crate) unsafe extern "C" fn file_control(file: *mut File, operation: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     if open.kind != Kind::Main {
@@ -508,10 +482,7 @@ pub(crate) unsafe extern "C" fn file_control(
                 prepare_main(open, super_journal)
             });
             match code {
-                ffi::OK => open
-                    .mirror
-                    .control(operation, argument)
-                    .unwrap_or(ffi::NOTFOUND),
+                ffi::OK => open.mirror.control(operation, argument).unwrap_or(ffi::NOTFOUND),
                 code => {
                     // In an auto-vacuum database SQLite's cache may have pages of the transaction after it has rolled it back.
                     open.forgets_cache = true;
@@ -544,8 +515,7 @@ pub(crate) unsafe extern "C" fn file_control(
         ffi::FCNTL_VFSNAME => {
             // SAFETY: the argument of this operation is a place for a text that SQLite frees.
             unsafe {
-                *argument.cast::<*mut c_char>() =
-                    (open.instance.api.mprintf)(c"%s".as_ptr(), open.instance.name.as_ptr())
+                *argument.cast::<*mut c_char>() = (open.instance.api.mprintf)(c"%s".as_ptr(), open.instance.name.as_ptr())
             };
             ffi::OK
         }
@@ -599,21 +569,10 @@ unsafe fn run_pragma(open: &mut FileHandle, arguments: *mut *mut c_char) -> c_in
         return ffi::NOTFOUND;
     }
     // SAFETY: the caller's.
-    let (name, value) = unsafe {
-        (
-            text_of(*arguments.add(1)).unwrap_or_default(),
-            text_of(*arguments.add(2)),
-        )
-    };
+    let (name, value) = unsafe { (text_of(*arguments.add(1)).unwrap_or_default(), text_of(*arguments.add(2))) };
     let mut answer = None;
     let code = guarded(|| {
-        answer = pragma::run(
-            open.instance,
-            &open.shared,
-            open.number,
-            &name.to_ascii_lowercase(),
-            value.as_deref(),
-        );
+        answer = pragma::run(open.instance, &open.shared, open.number, &name.to_ascii_lowercase(), value.as_deref());
         Ok(())
     });
     let (text, code) = match answer {

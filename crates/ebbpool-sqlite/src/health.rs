@@ -156,10 +156,7 @@ mod board {
         /// An entry of which nothing is said yet.
         pub(crate) fn new() -> HealthEntry {
             static NEXT: AtomicU64 = AtomicU64::new(0);
-            HealthEntry {
-                number: NEXT.fetch_add(1, Ordering::Relaxed),
-                process: std::process::id(),
-            }
+            HealthEntry { number: NEXT.fetch_add(1, Ordering::Relaxed), process: std::process::id() }
         }
 
         /// Says how the database is, in place of what was said before. In a child of `fork()` that has inherited the entry
@@ -209,10 +206,7 @@ mod board {
         if let Some(known) = unsafe { known.as_ref() }.filter(|it| it.process == process) {
             return &known.board;
         }
-        let own = Box::into_raw(Box::new(OfProcess {
-            process,
-            board: Mutex::default(),
-        }));
+        let own = Box::into_raw(Box::new(OfProcess { process, board: Mutex::default() }));
         match BOARD.compare_exchange(known, own, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: it was leaked here, or by the thread of this process that was first.
             Ok(_) => unsafe { &(*own).board },
@@ -244,11 +238,8 @@ mod board {
 
         /// The document, with as many entries as the file has room for.
         fn document(&self) -> String {
-            let begin = format!(
-                "{{\"version\":\"{}\",\"process\":{},\"databases\":[",
-                env!("CARGO_PKG_VERSION"),
-                std::process::id()
-            );
+            let begin =
+                format!("{{\"version\":\"{}\",\"process\":{},\"databases\":[", env!("CARGO_PKG_VERSION"), std::process::id());
             // What follows the entries has fewer than 64 bytes.
             let room = BYTES - HEADER - begin.len() - 64;
             let mut text = begin;
@@ -306,11 +297,7 @@ mod board {
                 if libc::fcntl(descriptor, libc::F_ADD_SEALS, all) != 0 {
                     libc::fcntl(descriptor, libc::F_ADD_SEALS, length);
                 }
-                Some(MappedFile {
-                    descriptor,
-                    inode: inode?,
-                    bytes: mapped.cast(),
-                })
+                Some(MappedFile { descriptor, inode: inode?, bytes: mapped.cast() })
             }
         }
 
@@ -546,10 +533,7 @@ mod tests {
             assert_eq!(says.database, health(&path, number));
             // The lock is of an open file description, of which the system does not name the process.
             let lock = found.lock.unwrap();
-            assert_eq!(
-                (lock.process, lock.is_exclusive),
-                (Some(says.process), true)
-            );
+            assert_eq!((lock.process, lock.is_exclusive), (Some(says.process), true));
         }
         // Readers see whole documents while the owner writes as fast as it can.
         owner.ask("quickly 100000");
@@ -601,10 +585,7 @@ mod tests {
         let mut owner = Owner::start(&path);
         owner.ask("many 300");
         owner.line("done");
-        assert_eq!(
-            health_of(&path).unwrap().unwrap().database,
-            health(&path, 0)
-        );
+        assert_eq!(health_of(&path).unwrap().unwrap().database, health(&path, 0));
         owner.ask("withdraw all");
         owner.line("done");
         assert!(health_of(&path).unwrap().is_some());

@@ -127,10 +127,7 @@ pub(crate) fn open_regular(path: &Path, mut options: OpenOptions) -> io::Result<
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        )),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
     }
 }
 
@@ -180,10 +177,7 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
 /// # Errors
 ///
 /// As [`inspect`], and what `go_on` fails with.
-pub(crate) fn inspect_while(
-    path: &Path,
-    go_on: &dyn Fn() -> io::Result<()>,
-) -> io::Result<SqliteInspection> {
+pub(crate) fn inspect_while(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<SqliteInspection> {
     let file = open_to_read(path)?;
     let metadata = file.metadata()?;
     let mut first = vec![0; 1 << 16];
@@ -192,9 +186,7 @@ pub(crate) fn inspect_while(
     let mut first_page = None;
     let wal = match open_if_there(&beside(path, "-wal"))? {
         // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
-        Some(file) if file.metadata()?.len() > 0 => {
-            Some(summarize_wal(&file, &mut first_page, go_on)?)
-        }
+        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut first_page, go_on)?),
         _ => None,
     };
     // What SQLite takes in before `-ebb` is looked at.
@@ -273,19 +265,9 @@ pub(crate) fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Reads a `-wal`, and the image of page 1 that its commits make, if one of them has it.
-fn summarize_wal(
-    file: &File,
-    first_page: &mut Option<Vec<u8>>,
-    go_on: &dyn Fn() -> io::Result<()>,
-) -> io::Result<WalSummary> {
-    let mut summary = WalSummary {
-        bytes: file.metadata()?.len(),
-        has_header: false,
-        page_size: 0,
-        commits: 0,
-        frames: 0,
-        database_bytes: 0,
-    };
+fn summarize_wal(file: &File, first_page: &mut Option<Vec<u8>>, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<WalSummary> {
+    let mut summary =
+        WalSummary { bytes: file.metadata()?.len(), has_header: false, page_size: 0, commits: 0, frames: 0, database_bytes: 0 };
     let Some(mut cursor) = WalCursor::open(file)? else {
         return Ok(summary);
     };
@@ -335,10 +317,7 @@ impl SqliteInspection {
     /// True if the database is marked as having a log in `-ebb`, and there is none, or an empty file: what it held is lost.
     pub fn lacks_log(&self) -> bool {
         // With `log=wal` the mark has no number, and `-wal` may be gone.
-        let is_numbered = self
-            .header
-            .as_ref()
-            .is_some_and(|header| header.is_marked && header.has_generation);
+        let is_numbered = self.header.as_ref().is_some_and(|header| header.is_marked && header.has_generation);
         is_numbered && self.log.is_none()
     }
 
@@ -406,15 +385,11 @@ impl SqliteInspection {
             && log.epochs > 0
             && log.page_size != header.page_size
         {
-            findings.push(format!(
-                "pages of {name} have {} bytes, and those of {name}-ebb {}",
-                header.page_size, log.page_size
-            ));
+            findings
+                .push(format!("pages of {name} have {} bytes, and those of {name}-ebb {}", header.page_size, log.page_size));
         }
         if self.hot_journal.is_some() && log.is_some_and(|log| log.epochs > 0) {
-            findings.push(format!(
-                "{name}-journal would be rolled back, though {name}-ebb has epochs"
-            ));
+            findings.push(format!("{name}-journal would be rolled back, though {name}-ebb has epochs"));
         }
         findings
     }

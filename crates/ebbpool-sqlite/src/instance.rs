@@ -139,10 +139,7 @@ impl Instance {
             name,
             databases: Mutex::default(),
             handles: AtomicU64::new(1),
-            clock: Clock {
-                begin: Instant::now(),
-                manual: AtomicU64::new(NEVER),
-            },
+            clock: Clock { begin: Instant::now(), manual: AtomicU64::new(NEVER) },
             timer: Mutex::default(),
             wake: Condvar::new(),
             has_ended: AtomicBool::new(true),
@@ -184,9 +181,7 @@ impl Instance {
     ///
     /// The first error of an epoch; all databases are tried.
     pub fn set_time(&self, seconds: f64) -> SqliteResult<()> {
-        self.clock
-            .manual
-            .store(seconds.to_bits(), Ordering::Relaxed);
+        self.clock.manual.store(seconds.to_bits(), Ordering::Relaxed);
         let mut answer = Ok(());
         for shared in self.all() {
             answer = answer.and(self.work(&shared));
@@ -225,14 +220,9 @@ impl Instance {
                 databases.give_up_inherited(path);
                 let known = databases.by_path.get(path).cloned();
                 let is_known = known.is_some();
-                let shared = known.unwrap_or_else(|| {
-                    Arc::new(SharedDatabase::new(path, options, std::process::id()))
-                });
+                let shared = known.unwrap_or_else(|| Arc::new(SharedDatabase::new(path, options, std::process::id())));
                 shared.handles.fetch_add(1, Ordering::AcqRel);
-                databases
-                    .by_path
-                    .entry(path.to_owned())
-                    .or_insert_with(|| Arc::clone(&shared));
+                databases.by_path.entry(path.to_owned()).or_insert_with(|| Arc::clone(&shared));
                 (shared, is_known)
             };
             if !is_known || !self.has_moved(&shared)? {
@@ -391,9 +381,7 @@ impl Instance {
             return Ok(());
         };
         // SAFETY: the path ends with a zero.
-        let can_write = unsafe {
-            libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0
-        };
+        let can_write = unsafe { libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 };
         if can_write || self.base.exists(&format!("{}-ebb", shared.path))? {
             return Ok(());
         }
@@ -401,10 +389,7 @@ impl Instance {
         if matches!(inner.state, Ownership::Free) && inner.refusal.is_none() {
             inner.refusal = Some("its directory cannot be written");
             drop(inner);
-            let text = format!(
-                "{}: its directory cannot be written, so that SQLite's own VFS serves it",
-                shared.path
-            );
+            let text = format!("{}: its directory cannot be written, so that SQLite's own VFS serves it", shared.path);
             self.log(SqliteCode(ffi::NOTICE), &text);
         }
         Ok(())
@@ -519,12 +504,7 @@ impl Instance {
 
     /// Notes the window in seconds that a handle asks for, and sees to it that the thread wakes for commits that were made with a
     /// longer one. Returns the database's window.
-    pub(crate) fn ask_for_window(
-        &self,
-        shared: &SharedDatabase,
-        handle: u64,
-        seconds: f64,
-    ) -> SqliteResult<f64> {
+    pub(crate) fn ask_for_window(&self, shared: &SharedDatabase, handle: u64, seconds: f64) -> SqliteResult<f64> {
         let window = shared.set_window(handle, Some(seconds))?;
         self.arm_for(shared);
         Ok(window)
@@ -562,11 +542,7 @@ impl Instance {
                     break;
                 }
                 let patience = timer.next.map_or(LOOK, |next| LOOK.min(next - now));
-                timer = self
-                    .wake
-                    .wait_timeout(timer, patience)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .0;
+                timer = self.wake.wait_timeout(timer, patience).unwrap_or_else(std::sync::PoisonError::into_inner).0;
                 if now.elapsed() >= LOOK && is_last_thread() {
                     // The end of this thread is that of the process.
                     timer.is_running = false;
@@ -606,10 +582,7 @@ impl Instance {
         // A panic must not end the windows.
         let code = guarded(|| self.work(shared));
         if code != ffi::OK {
-            self.log(
-                SqliteCode(code),
-                "an epoch or checkpoint has failed, and is tried again",
-            );
+            self.log(SqliteCode(code), "an epoch or checkpoint has failed, and is tried again");
             let retry = self.now() + RETRY;
             shared.set_due(Some(shared.due().max(retry)));
         }
@@ -667,9 +640,7 @@ impl Instance {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        eprintln!(
-            "ebbpool: the process ends in the middle of a commit or a sync: commits of the last window may be lost"
-        );
+        eprintln!("ebbpool: the process ends in the middle of a commit or a sync: commits of the last window may be lost");
     }
 
     /// Leaves plain files of the databases that no handle reads or writes, and makes durable what is committed in others. Their
@@ -708,9 +679,7 @@ impl Instance {
                     store.abandon();
                     let unsaved = shared.with_state(self.now(), |state| Ok(state.oldest()));
                     let why = match unsaved {
-                        Ok(None) => {
-                            "every commit is durable; the next program that opens it has to bring the log in place"
-                        }
+                        Ok(None) => "every commit is durable; the next program that opens it has to bring the log in place",
                         _ => "its last commits are not durable, and lost",
                     };
                     let text = format!("{}: the process ends: {why}", shared.path);

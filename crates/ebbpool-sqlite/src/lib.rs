@@ -108,12 +108,7 @@ pub fn linked_api() -> ffi::Api {
     unsafe extern "C" {
         fn sqlite3_vfs_find(name: *const c_char) -> *mut Vfs;
         fn sqlite3_vfs_register(vfs: *mut Vfs, as_default: c_int) -> c_int;
-        fn sqlite3_open_v2(
-            path: *const c_char,
-            database: *mut *mut c_void,
-            flags: c_int,
-            vfs: *const c_char,
-        ) -> c_int;
+        fn sqlite3_open_v2(path: *const c_char, database: *mut *mut c_void, flags: c_int, vfs: *const c_char) -> c_int;
         fn sqlite3_exec(
             database: *mut c_void,
             text: *const c_char,
@@ -175,11 +170,7 @@ pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> SqliteResult<&'s
 ///
 /// The functions are SQLite's.
 #[allow(unsafe_code)]
-pub unsafe fn register_over(
-    api: ffi::Api,
-    name: &'static CStr,
-    below: &CStr,
-) -> SqliteResult<&'static Instance> {
+pub unsafe fn register_over(api: ffi::Api, name: &'static CStr, below: &CStr) -> SqliteResult<&'static Instance> {
     // SAFETY: the caller's.
     unsafe { vfs::register(api, name, Some(below), false) }
 }

@@ -18,12 +18,7 @@ pub(crate) struct FileLocks {
 
 impl FileLocks {
     /// Raises the level of a handle; leaves what was reached if another handle is in the way.
-    pub(crate) fn lock(
-        &mut self,
-        handle: u64,
-        level: &mut c_int,
-        wanted: c_int,
-    ) -> SqliteResult<()> {
+    pub(crate) fn lock(&mut self, handle: u64, level: &mut c_int, wanted: c_int) -> SqliteResult<()> {
         let of_other = |holder: Option<u64>| holder.is_some_and(|holder| holder != handle);
         if *level == 0 {
             if of_other(self.pending) || of_other(self.exclusive) {
@@ -120,8 +115,7 @@ impl WalIndex {
         }
         for slot in slots.clone() {
             let others = self.shared[slot] - u32::from(held.shared >> slot & 1);
-            if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0)
-            {
+            if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0) {
                 return Err(SqliteCode::BUSY);
             }
         }
@@ -189,8 +183,7 @@ impl WalIndex {
             if !extend {
                 return None;
             }
-            self.regions
-                .push((0..bytes / 8).map(|_| AtomicU64::new(0)).collect());
+            self.regions.push((0..bytes / 8).map(|_| AtomicU64::new(0)).collect());
         }
         Some(Arc::clone(&self.regions[index]))
     }

@@ -43,13 +43,7 @@ impl LogMatch {
     }
 
     /// Takes the next record of a log.
-    pub(crate) fn add(
-        &mut self,
-        header: &Header,
-        record: &Record,
-        sections: &[PageDelta],
-        bytes: &[u8],
-    ) {
+    pub(crate) fn add(&mut self, header: &Header, record: &Record, sections: &[PageDelta], bytes: &[u8]) {
         self.names_record |= header.generation_after(record.checksum) == self.generation;
         self.is_of_a_checkpoint |= record.follows_checkpoint && self.is_last_state();
         if let Some(section) = sections.iter().find(|section| section.page == 1) {
@@ -82,10 +76,7 @@ impl LogMatch {
     /// has hit the mark, which was being written to the database on which the log began.
     pub(crate) fn needs_no_other(&self, header: &Header) -> bool {
         let generation = self.marked_generation();
-        generation == 0
-            || !header.is_numbered()
-            || header.may_begin(generation)
-            || self.print == header.base
+        generation == 0 || !header.is_numbered() || header.may_begin(generation) || self.print == header.base
     }
 
     /// True if the database is that on which the log began.

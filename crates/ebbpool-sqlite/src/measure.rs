@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::inspect::{
-    SqliteHeader, SqliteInspection, beside, health_of, inspect_while, lock_holder, open_if_there,
-    open_to_read,
+    SqliteHeader, SqliteInspection, beside, health_of, inspect_while, lock_holder, open_if_there, open_to_read,
 };
 use rollback::{DatabaseHeader, RollbackWatch};
 use wal::WalWatch;
@@ -64,8 +63,7 @@ impl Deref for PageImage {
 
 impl Drop for PageImage {
     fn drop(&mut self) {
-        self.used
-            .fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+        self.used.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -84,13 +82,7 @@ struct ImageMemory {
 impl ImageMemory {
     /// What is there before the watch leaves room for what changes.
     fn new(whole: u64) -> ImageMemory {
-        ImageMemory {
-            used: Arc::default(),
-            fingerprints: 0,
-            most: whole / 2,
-            whole,
-            refused: 0,
-        }
+        ImageMemory { used: Arc::default(), fingerprints: 0, most: whole / 2, whole, refused: 0 }
     }
 
     /// The whole memory is for what changes from now on.
@@ -126,10 +118,7 @@ impl ImageMemory {
             return None;
         }
         self.used.fetch_add(count, Ordering::Relaxed);
-        Some(Arc::new(PageImage {
-            bytes: bytes.into(),
-            used: Arc::clone(&self.used),
-        }))
+        Some(Arc::new(PageImage { bytes: bytes.into(), used: Arc::clone(&self.used) }))
     }
 }
 
@@ -154,10 +143,7 @@ fn uses_vfs(inspection: &SqliteInspection) -> bool {
 fn go_on(is_over: &dyn Fn() -> bool) -> io::Result<()> {
     match is_over() {
         false => Ok(()),
-        true => Err(io::Error::new(
-            io::ErrorKind::Interrupted,
-            "the watch was ended while its pages or commits were read",
-        )),
+        true => Err(io::Error::new(io::ErrorKind::Interrupted, "the watch was ended while its pages or commits were read")),
     }
 }
 
@@ -199,13 +185,7 @@ impl CommitWatch {
             true => JournalWatch::Wal(WalWatch::new(beside(path, "-wal"), beside(path, "-shm"))),
             false => JournalWatch::Rollback(RollbackWatch::new(path.to_owned(), page_size)),
         };
-        let mut watch = CommitWatch {
-            path: path.to_owned(),
-            database,
-            page_size,
-            memory: ImageMemory::new(memory),
-            mode,
-        };
+        let mut watch = CommitWatch { path: path.to_owned(), database, page_size, memory: ImageMemory::new(memory), mode };
         // What was there before is no commit of the watch.
         watch.poll(is_over)?;
         watch.memory.begin_watch();
@@ -264,28 +244,18 @@ impl CommitWatch {
     /// has seen until then comes with the next call.
     pub fn poll(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Vec<WatchedCommit>> {
         if !self.has_its_name()? {
-            return Err(io::Error::other(
-                "it was deleted or replaced while it was watched; measure again",
-            ));
+            return Err(io::Error::other("it was deleted or replaced while it was watched; measure again"));
         }
         let mut header = [0; 100];
         crate::inspect::read_start(&self.database, &mut header)?;
         if let Some(header) = SqliteHeader::decode(&header)
             && (header.page_size as usize != self.page_size || header.is_wal != self.is_wal())
         {
-            return Err(io::Error::other(
-                "its page size or journal mode has changed; measure again",
-            ));
+            return Err(io::Error::other("its page size or journal mode has changed; measure again"));
         }
         match &mut self.mode {
-            JournalWatch::Wal(wal) => {
-                wal.poll(&self.database, self.page_size, &mut self.memory, &|| {
-                    go_on(is_over)
-                })
-            }
-            JournalWatch::Rollback(rollback) => {
-                rollback.poll(&self.database, &mut self.memory, &|| go_on(is_over))
-            }
+            JournalWatch::Wal(wal) => wal.poll(&self.database, self.page_size, &mut self.memory, &|| go_on(is_over)),
+            JournalWatch::Rollback(rollback) => rollback.poll(&self.database, &mut self.memory, &|| go_on(is_over)),
         }
     }
 
@@ -362,20 +332,13 @@ mod tests {
             let (_directory, path, database) = database(mode);
             let mut watch = CommitWatch::open(&path, MOST, &|| false).unwrap();
             assert!(watch.memory() <= MOST / 2, "{mode}");
-            let mut models = [0.0, 300.0].map(|window| {
-                WindowModel::new(crate::Options {
-                    window,
-                    ..crate::Options::default()
-                })
-            });
+            let mut models =
+                [0.0, 300.0].map(|window| WindowModel::new(crate::Options { window, ..crate::Options::default() }));
             let change = |range: &str| {
                 let sql = format!("UPDATE t SET b = randomblob(1000) WHERE n BETWEEN {range}");
                 database.execute_batch(&sql).unwrap();
             };
-            for (second, range) in ["1 AND 3", "4000 AND 4003", "1 AND 9000", "1 AND 3"]
-                .into_iter()
-                .enumerate()
-            {
+            for (second, range) in ["1 AND 3", "4000 AND 4003", "1 AND 9000", "1 AND 3"].into_iter().enumerate() {
                 change(range);
                 let commits = watch.poll(&|| false).unwrap();
                 assert_eq!(commits.len(), 1, "{mode}");
@@ -401,9 +364,7 @@ mod tests {
     #[test]
     fn what_a_file_has_behind_its_database_is_not_read() {
         let (_directory, path, _database) = database("delete");
-        let pages = CommitWatch::open(&path, 1 << 20, &|| false)
-            .unwrap()
-            .pages();
+        let pages = CommitWatch::open(&path, 1 << 20, &|| false).unwrap().pages();
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(8 << 30).unwrap();
         let watch = CommitWatch::open(&path, 1 << 20, &|| false).unwrap();
@@ -457,12 +418,7 @@ mod tests {
         while seen == 0 {
             assert!(begin.elapsed().as_secs() < 30, "nothing is seen");
             commit();
-            seen = watch
-                .poll(&commit)
-                .unwrap()
-                .iter()
-                .map(|it| it.commits)
-                .sum();
+            seen = watch.poll(&commit).unwrap().iter().map(|it| it.commits).sum();
         }
         assert!(begin.elapsed().as_secs_f64() >= 1.0);
         for commit in watch.poll(&|| false).unwrap() {
@@ -476,9 +432,7 @@ mod tests {
     #[test]
     fn commits_of_an_exclusive_connection_are_seen() {
         let (_directory, path, database) = database("delete");
-        database
-            .execute_batch("PRAGMA locking_mode=exclusive")
-            .unwrap();
+        database.execute_batch("PRAGMA locking_mode=exclusive").unwrap();
         let mut watch = CommitWatch::open(&path, 32 << 20, &|| false).unwrap();
         let counter = || std::fs::read(&path).unwrap()[24..28].to_vec();
         for n in 1..=5 {
@@ -562,9 +516,7 @@ mod tests {
             // A connection that only reads writes nothing.
             let database = Connection::open(&path).unwrap();
             let count = "SELECT count(*) FROM t";
-            database
-                .query_row(count, [], |row| row.get::<_, u32>(0))
-                .unwrap();
+            database.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap();
             database.close().unwrap();
             assert_eq!(watch.poll(&|| false).unwrap().len(), 0);
             assert_eq!(watch.missed(), n - 1);
@@ -577,18 +529,13 @@ mod tests {
         }
         // What checkpoints bring in place of commits that were seen is not missed.
         let database = Connection::open(&path).unwrap();
-        for text in [
-            "UPDATE t SET b = random() WHERE n = 1",
-            "PRAGMA wal_checkpoint(TRUNCATE)",
-        ] {
+        for text in ["UPDATE t SET b = random() WHERE n = 1", "PRAGMA wal_checkpoint(TRUNCATE)"] {
             for _ in 0..3 {
                 database.execute_batch(text).unwrap();
                 watch.poll(&|| false).unwrap();
             }
         }
-        database
-            .execute_batch("UPDATE t SET b = random() WHERE n = 1")
-            .unwrap();
+        database.execute_batch("UPDATE t SET b = random() WHERE n = 1").unwrap();
         watch.poll(&|| false).unwrap();
         database.close().unwrap();
         watch.poll(&|| false).unwrap();

@@ -94,10 +94,7 @@ enum Residence {
     /// Where the image begins in the temporary file.
     Spilled(u64),
     /// A part of a spilled image, and where it begins in the temporary file.
-    Part(
-        #[expect(dead_code, reason = "holds the space")] Arc<Image>,
-        u64,
-    ),
+    Part(#[expect(dead_code, reason = "holds the space")] Arc<Image>, u64),
 }
 
 impl Memory {
@@ -171,30 +168,20 @@ impl Memory {
                 }
             }
         };
-        Ok(Image {
-            memory: self.clone(),
-            place,
-            length: bytes.len(),
-        })
+        Ok(Image { memory: self.clone(), place, length: bytes.len() })
     }
 
     /// Stores bytes that must not be lost: in memory, beyond the limit, where the temporary file fails.
     pub(crate) fn store_surely(&self, bytes: &[u8]) -> Image {
         self.store(bytes).unwrap_or_else(|_| {
             self.shared.used.fetch_add(bytes.len(), Ordering::Relaxed);
-            Image {
-                memory: self.clone(),
-                place: Residence::Memory(bytes.into()),
-                length: bytes.len(),
-            }
+            Image { memory: self.clone(), place: Residence::Memory(bytes.into()), length: bytes.len() }
         })
     }
 
     fn spill(&self, bytes: &[u8]) -> SqliteResult<u64> {
         let at = lock(&self.shared.file).store(self.shared.base, bytes)?;
-        self.shared
-            .spilled
-            .fetch_add(bytes.len(), Ordering::Relaxed);
+        self.shared.spilled.fetch_add(bytes.len(), Ordering::Relaxed);
         Ok(at)
     }
 }
@@ -235,10 +222,7 @@ impl Image {
             }
             Residence::Spilled(at) => {
                 let mut file = lock(&self.memory.shared.file);
-                self.memory
-                    .shared
-                    .spilled
-                    .fetch_add(bytes.len(), Ordering::Relaxed);
+                self.memory.shared.spilled.fetch_add(bytes.len(), Ordering::Relaxed);
                 file.write(*at + from as u64, bytes)
             }
             // Others share these bytes.
@@ -256,10 +240,7 @@ impl Drop for Image {
     fn drop(&mut self) {
         match self.place {
             Residence::Memory(_) => {
-                self.memory
-                    .shared
-                    .used
-                    .fetch_sub(self.length, Ordering::Relaxed);
+                self.memory.shared.used.fetch_sub(self.length, Ordering::Relaxed);
             }
             Residence::Spilled(at) => lock(&self.memory.shared.file).free_up(at, self.length),
             Residence::Part(..) => {}
@@ -278,12 +259,7 @@ pub(crate) struct VirtualFile {
 
 impl VirtualFile {
     pub(crate) fn new(memory: &Memory) -> VirtualFile {
-        VirtualFile {
-            memory: memory.clone(),
-            pieces: Vec::new(),
-            open: None,
-            length: 0,
-        }
+        VirtualFile { memory: memory.clone(), pieces: Vec::new(), open: None, length: 0 }
     }
 
     /// The length in bytes.
@@ -320,9 +296,7 @@ impl VirtualFile {
     pub(crate) fn image(&self, at: u64, length: usize) -> SqliteResult<Image> {
         let (index, within) = piece_of(at);
         let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
-        let piece = self
-            .piece(index)
-            .filter(|_| !is_open && within + length <= PIECE);
+        let piece = self.piece(index).filter(|_| !is_open && within + length <= PIECE);
         if let Some(piece) = piece
             && let Residence::Spilled(begin) = piece.place
         {
@@ -430,10 +404,7 @@ mod tests {
     #[allow(unsafe_code)]
     fn memory(limit: usize) -> Memory {
         // SAFETY: a name may be missing; then it is SQLite's default.
-        Memory::new(
-            BaseVfs(unsafe { (crate::linked_api().vfs_find)(std::ptr::null()) }),
-            limit,
-        )
+        Memory::new(BaseVfs(unsafe { (crate::linked_api().vfs_find)(std::ptr::null()) }), limit)
     }
 
     #[derive(Clone, Debug)]
@@ -449,8 +420,7 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let at = || prop_oneof![0u64..200, 65_400u64..65_700, 131_000u64..131_200];
         let step = prop_oneof![
-            (at(), proptest::collection::vec(any::<u8>(), 0..300))
-                .prop_map(|(at, b)| Step::Write(at, b)),
+            (at(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(at, b)| Step::Write(at, b)),
             (at(), 0usize..400).prop_map(|(at, n)| Step::Read(at, n)),
             at().prop_map(Step::Truncate),
             Just(Step::Zero),
@@ -461,9 +431,7 @@ mod tests {
     }
 
     fn expected(model: &[u8], at: u64, count: usize) -> Vec<u8> {
-        (0..count)
-            .map(|i| model.get(at as usize + i).copied().unwrap_or(0))
-            .collect()
+        (0..count).map(|i| model.get(at as usize + i).copied().unwrap_or(0)).collect()
     }
 
     proptest! {

@@ -31,11 +31,7 @@ pub(crate) fn is_on() -> bool {
 type Divided = (BaseVfs, String, BaseFile, Option<SuiteCopy>);
 
 /// Has the epochs of a database go to a copy in memory, if its handles are mirrored. The database is locked.
-pub(crate) fn divide(
-    base: BaseVfs,
-    path: &str,
-    mut database: BaseFile,
-) -> Result<Divided, (BaseFile, SqliteCode)> {
+pub(crate) fn divide(base: BaseVfs, path: &str, mut database: BaseFile) -> Result<Divided, (BaseFile, SqliteCode)> {
     if !is_on() {
         return Ok((base, path.to_owned(), database, None));
     }
@@ -87,10 +83,7 @@ impl SuiteMirror {
             true => Some(BaseFile::open(base, path, flags)?),
             false => None,
         };
-        Ok(SuiteMirror {
-            file,
-            has_failed: false,
-        })
+        Ok(SuiteMirror { file, has_failed: false })
     }
 
     /// What the real file holds when it is opened: a test may have put it there.

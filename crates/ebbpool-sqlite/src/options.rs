@@ -38,13 +38,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            window: 5.0,
-            log: LogKind::Deltas,
-            memory: 32 << 20,
-            log_limit: 16 << 20,
-            checkpoint_age: 3600.0,
-        }
+        Options { window: 5.0, log: LogKind::Deltas, memory: 32 << 20, log_limit: 16 << 20, checkpoint_age: 3600.0 }
     }
 }
 
@@ -58,11 +52,7 @@ pub struct OptionError {
 
 impl OptionError {
     fn expected(name: &str, value: &str, expected: &str) -> OptionError {
-        OptionError {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            what: format!("expected {expected}"),
-        }
+        OptionError { name: name.to_owned(), value: value.to_owned(), what: format!("expected {expected}") }
     }
 }
 
@@ -98,10 +88,7 @@ impl Options {
     /// # Errors
     ///
     /// If a value makes no sense.
-    pub fn set(
-        mut self,
-        value_of: impl Fn(&str) -> Option<String>,
-    ) -> Result<Options, OptionError> {
+    pub fn set(mut self, value_of: impl Fn(&str) -> Option<String>) -> Result<Options, OptionError> {
         for name in Options::NAMES {
             if let Some(value) = value_of(name) {
                 self.set_one(name, &value)?;
@@ -181,12 +168,7 @@ impl Options {
 #[allow(unsafe_code)]
 fn most_memory() -> u64 {
     // SAFETY: the function only reads numbers of the system.
-    let (pages, bytes) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
+    let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     match (u64::try_from(pages), u64::try_from(bytes)) {
         (Ok(pages), Ok(bytes)) => MOST_MEMORY.min(pages * bytes),
         _ => MOST_MEMORY,
@@ -194,48 +176,14 @@ fn most_memory() -> u64 {
 }
 
 /// The parameters of a URI that SQLite itself reads.
-const OF_SQLITE: [&str; 8] = [
-    "vfs",
-    "mode",
-    "cache",
-    "psow",
-    "nolock",
-    "immutable",
-    "modeof",
-    "8_3_names",
-];
+const OF_SQLITE: [&str; 8] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof", "8_3_names"];
 
 /// The parameters of SQLite's builds that encrypt: SEE, SQLCipher and SQLite3 Multiple Ciphers.
 const OF_ENCRYPTION: [&str; 29] = [
-    "key",
-    "hexkey",
-    "textkey",
-    "keysalt",
-    "cipher",
-    "algorithm",
-    "salt",
-    "legacy",
-    "legacy_page_size",
-    "page_size",
-    "plaintext_header_size",
-    "skip",
-    "kdf_iter",
-    "fast_kdf_iter",
-    "kdf_algorithm",
-    "hmac_check",
-    "hmac_algorithm",
-    "hmac_algorithm_compat",
-    "hmac_use",
-    "hmac_pgno",
-    "hmac_salt_mask",
-    "mc_legacy_wal",
-    "mc_use_random_key",
-    "tcost",
-    "mcost",
-    "pcost",
-    "plainhdrsize",
-    "readonly",
-    "reserve",
+    "key", "hexkey", "textkey", "keysalt", "cipher", "algorithm", "salt", "legacy", "legacy_page_size", "page_size",
+    "plaintext_header_size", "skip", "kdf_iter", "fast_kdf_iter", "kdf_algorithm", "hmac_check", "hmac_algorithm",
+    "hmac_algorithm_compat", "hmac_use", "hmac_pgno", "hmac_salt_mask", "mc_legacy_wal", "mc_use_random_key", "tcost", "mcost",
+    "pcost", "plainhdrsize", "readonly", "reserve",
 ];
 
 /// Refuses parameters of a URI that are a mistake, which SQLite would not mention: `windwo=0` is not the window that was
@@ -246,15 +194,9 @@ const OF_ENCRYPTION: [&str; 29] = [
 /// # Errors
 ///
 /// The first such parameter, and the option that is nearest.
-pub(crate) fn check_parameters(
-    parameters: &[(String, String)],
-    names_the_vfs: bool,
-) -> Result<(), OptionError> {
+pub(crate) fn check_parameters(parameters: &[(String, String)], names_the_vfs: bool) -> Result<(), OptionError> {
     let is_known = |name: &str| {
-        name.starts_with('_')
-            || Options::NAMES.contains(&name)
-            || OF_SQLITE.contains(&name)
-            || OF_ENCRYPTION.contains(&name)
+        name.starts_with('_') || Options::NAMES.contains(&name) || OF_SQLITE.contains(&name) || OF_ENCRYPTION.contains(&name)
     };
     for (name, value) in parameters.iter().filter(|(name, _)| !is_known(name)) {
         let option = nearest(name, Options::NAMES);
@@ -262,17 +204,12 @@ pub(crate) fn check_parameters(
             Some(option) => {
                 format!("there is no such parameter of a database's name; did you mean {option}?")
             }
-            None if names_the_vfs => format!(
-                "there is no such parameter of a database's name; the options are {}",
-                Options::NAMES.join(", ")
-            ),
+            None if names_the_vfs => {
+                format!("there is no such parameter of a database's name; the options are {}", Options::NAMES.join(", "))
+            }
             None => continue,
         };
-        return Err(OptionError {
-            name: name.clone(),
-            value: value.clone(),
-            what,
-        });
+        return Err(OptionError { name: name.clone(), value: value.clone(), what });
     }
     Ok(())
 }
@@ -291,9 +228,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
         text => (text, 0),
     };
     let number: u64 = digits.parse().ok()?;
-    number
-        .checked_mul(1 << unit)
-        .filter(|bytes| *bytes < 1 << 40)
+    number.checked_mul(1 << unit).filter(|bytes| *bytes < 1 << 40)
 }
 
 #[cfg(test)]
@@ -302,18 +237,13 @@ mod tests {
 
     #[test]
     fn options_are_read_from_text() {
-        let options = Options::default()
-            .set_from_text("window=0.5&memory=8MiB&log=wal&log_limit=100k")
-            .unwrap();
+        let options = Options::default().set_from_text("window=0.5&memory=8MiB&log=wal&log_limit=100k").unwrap();
         assert_eq!(options.window, 0.5);
         assert_eq!(options.memory, 8 << 20);
         assert_eq!(options.log, LogKind::Wal);
         assert_eq!(options.log_limit, 100 << 10);
         assert_eq!(options.checkpoint_age, 3600.0);
-        assert_eq!(
-            Options::default().set_from_text("").unwrap(),
-            Options::default()
-        );
+        assert_eq!(Options::default().set_from_text("").unwrap(), Options::default());
     }
 
     fn checked(uri: &str, names_the_vfs: bool) -> Result<(), OptionError> {
@@ -353,9 +283,7 @@ mod tests {
     #[test]
     fn little_memory_is_for_what_was_written() {
         let writes = |memory| {
-            let options = Options::default()
-                .set_from_text(&format!("memory={memory}"))
-                .unwrap();
+            let options = Options::default().set_from_text(&format!("memory={memory}")).unwrap();
             options.memory_of_writes()
         };
         assert_eq!(writes("1M"), 896 << 10);
@@ -367,14 +295,7 @@ mod tests {
     #[test]
     fn a_value_that_makes_no_sense_is_an_error() {
         for text in [
-            "window=-1",
-            "window=NaN",
-            "window=x",
-            "memory=1",
-            "memory=9999999999G",
-            "memory=64G",
-            "log=x",
-            "windows=3",
+            "window=-1", "window=NaN", "window=x", "memory=1", "memory=9999999999G", "memory=64G", "log=x", "windows=3",
             "window",
         ] {
             let error = Options::default().set_from_text(text).unwrap_err();

@@ -44,10 +44,7 @@ pub(crate) struct FileIdentity {
 impl FileIdentity {
     /// The file that has a path now; `None` if there is none, as on a simulated disk.
     pub(crate) fn for_path(path: &str) -> Option<FileIdentity> {
-        std::fs::metadata(path).ok().map(|metadata| FileIdentity {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
+        std::fs::metadata(path).ok().map(|metadata| FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 
     /// True if a file that was opened has lost its name, or another file has it by now.
@@ -137,9 +134,7 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerL
     file.unlock();
     let descriptor = descriptor_of(path)?;
     match set_lock(&descriptor, libc::F_WRLCK) {
-        Ok(()) => Ok(OwnerLock {
-            file: Some(descriptor),
-        }),
+        Ok(()) => Ok(OwnerLock { file: Some(descriptor) }),
         Err(error) => {
             store_unused(descriptor);
             Err(error)
@@ -148,10 +143,7 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerL
 }
 
 fn identity_of(file: &File) -> Option<FileIdentity> {
-    file.metadata().ok().map(|metadata| FileIdentity {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-    })
+    file.metadata().ok().map(|metadata| FileIdentity { device: metadata.dev(), inode: metadata.ino() })
 }
 
 /// The file of a descriptor; `None` if it is closed. A child of `fork` may call it.
@@ -162,19 +154,13 @@ pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
         let found = libc::fstat64(descriptor, &mut status) == 0;
         (status, found)
     };
-    found.then_some(FileIdentity {
-        device: status.st_dev,
-        inode: status.st_ino,
-    })
+    found.then_some(FileIdentity { device: status.st_dev, inode: status.st_ino })
 }
 
 fn descriptor_of(path: &str) -> SqliteResult<File> {
     let wanted = FileIdentity::for_path(path);
     let mut unused = lock(&UNUSED);
-    if let Some(index) = unused
-        .iter()
-        .position(|(identity, _)| Some(*identity) == wanted)
-    {
+    if let Some(index) = unused.iter().position(|(identity, _)| Some(*identity) == wanted) {
         return Ok(unused.swap_remove(index).1);
     }
     let file = OpenOptions::new()

@@ -80,9 +80,7 @@ impl Log for Epochs {
         // A page enters the pool after its epoch.
         match lsn <= self.durable_lsn() {
             true => Ok(()),
-            false => Err(io::Error::other(
-                "a page is in the pool before its epoch is in the log",
-            )),
+            false => Err(io::Error::other("a page is in the pool before its epoch is in the log")),
         }
     }
 
@@ -110,34 +108,17 @@ fn failed(error: &PoolError) -> SqliteCode {
 
 impl PageCache {
     /// A pool that grows to about `memory` bytes.
-    pub(crate) fn new(
-        stored: &Arc<Stored>,
-        page_size: usize,
-        memory: u64,
-    ) -> SqliteResult<PageCache> {
+    pub(crate) fn new(stored: &Arc<Stored>, page_size: usize, memory: u64) -> SqliteResult<PageCache> {
         let most = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
         PageCache::with_frames(stored, page_size, FIRST_FRAMES.min(most), most)
     }
 
-    fn with_frames(
-        stored: &Arc<Stored>,
-        page_size: usize,
-        frames: u64,
-        most: u64,
-    ) -> SqliteResult<PageCache> {
+    fn with_frames(stored: &Arc<Stored>, page_size: usize, frames: u64, most: u64) -> SqliteResult<PageCache> {
         let epochs = Arc::new(Epochs::default());
         let misses = Arc::new(AtomicU64::new(0));
-        let home = StoreStorage {
-            stored: Arc::clone(stored),
-            page_size,
-            misses: Arc::clone(&misses),
-        };
+        let home = StoreStorage { stored: Arc::clone(stored), page_size, misses: Arc::clone(&misses) };
         // A dirty page is one whose home is the log: writing it back costs nothing, and reading it again a little more.
-        let costs = OperationCosts {
-            read: 1.0,
-            write: 0.1,
-            unit: Unit::Microseconds,
-        };
+        let costs = OperationCosts { read: 1.0, write: 0.1, unit: Unit::Microseconds };
         let log: Arc<dyn Log> = Arc::clone(&epochs) as Arc<dyn Log>;
         let pool = PoolOptions::new(frames as u32)
             .format(PageFormat::Raw)
@@ -147,14 +128,7 @@ impl PageCache {
             .dirty_budget(1.0, Duration::ZERO)
             .open(home)
             .map_err(|error| failed(&error))?;
-        Ok(PageCache {
-            pool,
-            epochs,
-            page_size,
-            most,
-            misses,
-            before: (0, 0),
-        })
+        Ok(PageCache { pool, epochs, page_size, most, misses, before: (0, 0) })
     }
 
     /// True if a pool with more frames would read less, and the memory has room for it.
@@ -167,10 +141,7 @@ impl PageCache {
     pub(crate) fn grown(&self, stored: &Arc<Stored>) -> SqliteResult<PageCache> {
         let frames = (u64::from(self.frames()) * GROWTH).min(self.most);
         let pages = PageCache::with_frames(stored, self.page_size, frames, self.most)?;
-        Ok(PageCache {
-            before: self.hits_and_misses(),
-            ..pages
-        })
+        Ok(PageCache { before: self.hits_and_misses(), ..pages })
     }
 
     /// Calls `with` with the content of a page as of the last epoch.

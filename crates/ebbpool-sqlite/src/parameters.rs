@@ -50,15 +50,8 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(read(b"/a.db\0\0\0"), []);
         let bytes = b"/a.db\0window\0x\0mode\0\0vfs\0ebbpool\0\0after\0x\0\0";
-        let found = [
-            pair("window", "x"),
-            pair("mode", ""),
-            pair("vfs", "ebbpool"),
-        ];
+        let found = [pair("window", "x"), pair("mode", ""), pair("vfs", "ebbpool")];
         assert_eq!(read(bytes), found);
-        assert_eq!(
-            read(b"/a.db\0\xff\0\xfe\0\0"),
-            [pair("\u{fffd}", "\u{fffd}")]
-        );
+        assert_eq!(read(b"/a.db\0\xff\0\xfe\0\0"), [pair("\u{fffd}", "\u{fffd}")]);
     }
 }

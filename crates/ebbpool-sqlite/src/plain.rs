@@ -73,9 +73,7 @@ pub fn register_with_module(module: Option<&Path>) -> Result<(), PlainSqliteErro
     let name = module.map_or("the program".into(), |module| module.display().to_string());
     let failed = |why: &str| PlainSqliteError(format!("{name}: {why}"));
     let text = module.map(|module| CString::new(module.as_os_str().as_bytes()));
-    let text = text
-        .transpose()
-        .map_err(|_| failed("no file has this name"))?;
+    let text = text.transpose().map_err(|_| failed("no file has this name"))?;
     // SAFETY: the name ends with a zero or is null, for the program; only a library that is loaded already is opened. It
     // stays so from then on, since its functions are called.
     let library = unsafe {
@@ -122,10 +120,7 @@ impl PlainSqlite {
             Ok(PlainSqlite {
                 api,
                 version: CStr::from_ptr(version()).to_string_lossy().into_owned(),
-                error: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut c_void) -> *const c_char,
-                >(error),
+                error: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> *const c_char>(error),
             })
         }
     }
@@ -161,14 +156,8 @@ impl PlainSqlite {
     }
 
     /// Runs a statement, and returns the first column of its rows.
-    fn run(
-        &self,
-        path: &Path,
-        vfs: Option<&CStr>,
-        statement: &CStr,
-    ) -> Result<Vec<String>, PlainSqliteError> {
-        let text = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| PlainSqliteError("no file has this name".into()))?;
+    fn run(&self, path: &Path, vfs: Option<&CStr>, statement: &CStr) -> Result<Vec<String>, PlainSqliteError> {
+        let text = CString::new(path.as_os_str().as_bytes()).map_err(|_| PlainSqliteError("no file has this name".into()))?;
         let mut rows: Vec<String> = Vec::new();
         let mut database = std::ptr::null_mut();
         let api = &self.api;
@@ -178,37 +167,21 @@ impl PlainSqlite {
             let vfs = vfs.map_or(std::ptr::null(), CStr::as_ptr);
             let mut code = (api.open_v2)(text.as_ptr(), &mut database, ffi::OPEN_READWRITE, vfs);
             if code == ffi::OK {
-                let each = take_row
-                    as unsafe extern "C" fn(
-                        *mut c_void,
-                        c_int,
-                        *mut *mut c_char,
-                        *mut *mut c_char,
-                    ) -> c_int;
+                let each = take_row as unsafe extern "C" fn(*mut c_void, c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
                 let rows: *const c_void = (&raw mut rows).cast();
-                code = (api.exec)(
-                    database,
-                    statement.as_ptr(),
-                    each as *const c_void,
-                    rows,
-                    std::ptr::null(),
-                );
+                code = (api.exec)(database, statement.as_ptr(), each as *const c_void, rows, std::ptr::null());
             }
             let message = match database.is_null() {
                 true => "there is no memory".to_owned(),
-                false => CStr::from_ptr((self.error)(database))
-                    .to_string_lossy()
-                    .into_owned(),
+                false => CStr::from_ptr((self.error)(database)).to_string_lossy().into_owned(),
             };
             let closed = (api.close)(database);
             match (code, closed) {
                 (ffi::OK, ffi::OK) => Ok(rows),
-                (ffi::OK, code) => Err(PlainSqliteError(format!(
-                    "the database cannot be closed (SQLite's result code {code})"
-                ))),
-                (code, _) => Err(PlainSqliteError(format!(
-                    "{message} (SQLite's result code {code})"
-                ))),
+                (ffi::OK, code) => {
+                    Err(PlainSqliteError(format!("the database cannot be closed (SQLite's result code {code})")))
+                }
+                (code, _) => Err(PlainSqliteError(format!("{message} (SQLite's result code {code})"))),
             }
         }
     }
@@ -219,12 +192,7 @@ impl PlainSqlite {
 /// # Safety
 ///
 /// SQLite calls this, with the vector that `run` has passed.
-unsafe extern "C" fn take_row(
-    rows: *mut c_void,
-    columns: c_int,
-    values: *mut *mut c_char,
-    _names: *mut *mut c_char,
-) -> c_int {
+unsafe extern "C" fn take_row(rows: *mut c_void, columns: c_int, values: *mut *mut c_char, _names: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's; a value that is not null ends with a zero.
     unsafe {
         let rows = &mut *rows.cast::<Vec<String>>();

@@ -20,15 +20,11 @@ pub(crate) fn run(
     value: Option<&str>,
 ) -> Option<Result<String, (String, SqliteCode)>> {
     let error = |code: SqliteCode| {
-        let passed = (code == SqliteCode::BUSY)
-            .then(|| shared.passed_text())
-            .flatten();
+        let passed = (code == SqliteCode::BUSY).then(|| shared.passed_text()).flatten();
         let why = passed.unwrap_or_else(|| code.to_string());
         (format!("{name}: {why}"), code)
     };
-    let state = |with: &dyn Fn(&mut DatabaseState) -> SqliteResult<String>| {
-        instance.with_state(shared, with).map_err(error)
-    };
+    let state = |with: &dyn Fn(&mut DatabaseState) -> SqliteResult<String>| instance.with_state(shared, with).map_err(error);
     let said = |answer: SqliteResult<()>| answer.map(|()| "ok".to_owned()).map_err(error);
     // The files are this process's from here on.
     let owned = || instance.with_state(shared, |_| Ok(()));
@@ -45,16 +41,12 @@ pub(crate) fn run(
         "ebbpool_checkpoint" => said(owned().and_then(|()| instance.checkpoint(shared, true))),
         "ebbpool_status" => match card(value) {
             Ok(card) => state(&|state| Ok(status(state, &shared.path, &card))),
-            Err(why) => Err((
-                format!("ebbpool_status: {why}"),
-                SqliteCode(crate::ffi::ERROR),
-            )),
+            Err(why) => Err((format!("ebbpool_status: {why}"), SqliteCode(crate::ffi::ERROR))),
         },
         "ebbpool_window" => match value.map(parse_seconds) {
-            Some(None) => Err((
-                "ebbpool_window: expected seconds, such as 30 or 0.5".to_owned(),
-                SqliteCode(crate::ffi::ERROR),
-            )),
+            Some(None) => {
+                Err(("ebbpool_window: expected seconds, such as 30 or 0.5".to_owned(), SqliteCode(crate::ffi::ERROR)))
+            }
             wanted => {
                 let window = owned().and_then(|()| match wanted.flatten() {
                     Some(seconds) => {
@@ -69,22 +61,17 @@ pub(crate) fn run(
                 window.map(|window| window.to_string()).map_err(error)
             }
         },
-        "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => {
-            match value.and_then(parse_seconds) {
-                Some(seconds) => said(instance.set_time(seconds)),
-                None => Ok(instance.now().to_string()),
-            }
-        }
+        "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => match value.and_then(parse_seconds) {
+            Some(seconds) => said(instance.set_time(seconds)),
+            None => Ok(instance.now().to_string()),
+        },
         _ => return None,
     })
 }
 
 /// What a checkpoint does that a program asks for because it is about to copy the files. With a WAL SQLite does it, by calls of
 /// the VFS; without one it calls none.
-fn checkpoint_without_wal(
-    instance: &'static Instance,
-    shared: &SharedDatabase,
-) -> SqliteResult<()> {
+fn checkpoint_without_wal(instance: &'static Instance, shared: &SharedDatabase) -> SqliteResult<()> {
     // Another process that has the database copies its own.
     let has_wal = instance.with_state(shared, |state| Ok(state.wal.is_some()));
     match has_wal {

@@ -23,8 +23,7 @@ pub const VARIABLE: &str = "EBBPOOL_SQLITE_PRELOAD";
 pub const LIBRARY: &str = "libebbpool_sqlite_preload.so";
 
 /// `sqlite3_open_v2`.
-pub type OpenV2 =
-    unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *const c_char) -> c_int;
+pub type OpenV2 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *const c_char) -> c_int;
 /// `sqlite3_open`.
 pub type Open = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
 /// `sqlite3_open16`.
@@ -50,12 +49,8 @@ pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
         // SAFETY: `find` returns a handle of the loader.
         let api = unsafe { functions_of(library) }?;
         // SAFETY: the names end with a zero, and the functions have these types in sqlite3.h.
-        let (open, open16) = unsafe {
-            (
-                libc::dlsym(library, c"sqlite3_open".as_ptr()),
-                libc::dlsym(library, c"sqlite3_open16".as_ptr()),
-            )
-        };
+        let (open, open16) =
+            unsafe { (libc::dlsym(library, c"sqlite3_open".as_ptr()), libc::dlsym(library, c"sqlite3_open16".as_ptr())) };
         if open.is_null() {
             return None;
         }
@@ -63,10 +58,7 @@ pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
             // SAFETY: the functions are those of the SQLite that the program calls.
             if let Err(code) = unsafe { register_with(api, true) } {
                 // Where standard error is closed, this goes nowhere.
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "ebbpool: SQLite does not take the VFS: {code}"
-                );
+                let _ = writeln!(std::io::stderr(), "ebbpool: SQLite does not take the VFS: {code}");
             }
         }
         // SAFETY: as above; `open` is not null.
@@ -114,11 +106,7 @@ fn find(own: *const c_void) -> Option<*mut c_void> {
 /// # Safety
 ///
 /// The loader calls this, with the vector that `find` has passed.
-unsafe extern "C" fn note_name(
-    library: *mut libc::dl_phdr_info,
-    _bytes: libc::size_t,
-    names: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn note_name(library: *mut libc::dl_phdr_info, _bytes: libc::size_t, names: *mut c_void) -> c_int {
     // SAFETY: the loader passes a library whose name ends with a zero.
     unsafe {
         let name = (*library).dlpi_name;
@@ -140,14 +128,7 @@ pub fn can_be_loaded(file: &File) -> io::Result<()> {
     // SAFETY: a new mapping, which nothing else uses, is made and removed; nothing reads or runs what it has.
     unsafe {
         let null = std::ptr::null_mut();
-        let mapped = libc::mmap(
-            null,
-            BYTES,
-            protection,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            0,
-        );
+        let mapped = libc::mmap(null, BYTES, protection, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

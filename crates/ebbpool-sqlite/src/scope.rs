@@ -60,8 +60,7 @@ impl ScopeError {
 
 impl Scope {
     /// Why a pattern that names a directory is a mistake.
-    pub const OF_DIRECTORY: &str =
-        "a directory is no database; for those in it end the pattern with /*.db";
+    pub const OF_DIRECTORY: &str = "a directory is no database; for those in it end the pattern with /*.db";
 
     /// Reads a list of patterns with `:` between them.
     ///
@@ -85,10 +84,7 @@ impl Scope {
                     Err(_) => "no file's name has a zero",
                 }
             };
-            Err(ScopeError {
-                text: text.to_owned(),
-                why,
-            })
+            Err(ScopeError { text: text.to_owned(), why })
         };
         let patterns = text.split(':').map(pattern).collect::<Result<_, _>>()?;
         Ok(Scope { patterns })
@@ -135,10 +131,7 @@ fn matches(pattern: &CString, text: &str) -> bool {
 
 /// True if the pattern is the path of a symbolic link to the file, or has one in it: SQLite opens what it leads to.
 fn leads_to(pattern: &CString, path: &str) -> bool {
-    let target = pattern
-        .to_str()
-        .ok()
-        .and_then(|it| Path::new(it).canonicalize().ok());
+    let target = pattern.to_str().ok().and_then(|it| Path::new(it).canonicalize().ok());
     target.is_some_and(|target| target == Path::new(path))
 }
 
@@ -169,11 +162,7 @@ fn asked_path(path: &str) -> Option<String> {
     let (asked, resolved) = last.ok()??;
     let is_it = resolved.as_bytes() == path.as_bytes();
     let asked = is_it.then(|| asked.into_string().ok())??;
-    std::path::absolute(asked)
-        .ok()?
-        .into_os_string()
-        .into_string()
-        .ok()
+    std::path::absolute(asked).ok()?.into_os_string().into_string().ok()
 }
 
 /// The environment's scope; `None` where it has none.
@@ -208,26 +197,20 @@ pub(crate) fn say_what_was_left() {
 fn is_in_scope(path: &str) -> bool {
     let scope = SCOPE.get_or_init(|| {
         let text = std::env::var_os(FILES_VARIABLE)?;
-        let scope = text.to_str().map(Scope::parse).unwrap_or_else(|| {
-            Err(ScopeError {
-                text: text.to_string_lossy().into_owned(),
-                why: "it is not UTF-8",
-            })
-        });
+        let scope = text
+            .to_str()
+            .map(Scope::parse)
+            .unwrap_or_else(|| Err(ScopeError { text: text.to_string_lossy().into_owned(), why: "it is not UTF-8" }));
         if let Err(error) = &scope {
             // Where standard error is closed, this goes nowhere.
-            let _ = writeln!(
-                std::io::stderr(),
-                "ebbpool: {error}; until then SQLite's own VFS serves every database"
-            );
+            let _ = writeln!(std::io::stderr(), "ebbpool: {error}; until then SQLite's own VFS serves every database");
         }
         Some(scope)
     });
     match scope {
         None => true,
         Some(Ok(scope)) => {
-            let takes =
-                scope.takes(path) || asked_path(path).is_some_and(|path| scope.takes(&path));
+            let takes = scope.takes(path) || asked_path(path).is_some_and(|path| scope.takes(&path));
             HAS_TAKEN.fetch_or(takes, Ordering::Relaxed);
             takes
         }
@@ -244,11 +227,7 @@ fn is_in_scope(path: &str) -> bool {
 /// # Safety
 ///
 /// `name` is what `xOpen` was passed for a database, and `path` its text.
-pub(crate) unsafe fn admits(
-    instance: &Instance,
-    name: *const c_char,
-    path: &str,
-) -> SqliteResult<bool> {
+pub(crate) unsafe fn admits(instance: &Instance, name: *const c_char, path: &str) -> SqliteResult<bool> {
     // SAFETY: the caller's.
     let parameters = unsafe { parameters_of(name) };
     let vfs = instance.name.to_bytes();

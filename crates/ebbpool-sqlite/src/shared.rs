@@ -21,8 +21,7 @@ const WAIT: Duration = Duration::from_micros(50);
 const MOST_WAITS: u32 = 200;
 
 /// Why SQLite's own VFS serves a handle that writes, although the library could.
-const PASSED_BESIDE_A_READER: &str =
-    "another connection of the process has opened it for reading only";
+const PASSED_BESIDE_A_READER: &str = "another connection of the process has opened it for reading only";
 
 /// Whose the files of a database are.
 pub(crate) enum Ownership {
@@ -192,10 +191,7 @@ impl SharedDatabase {
     }
 
     /// The files, if no other thread has them all the time.
-    pub(crate) fn writer_within(
-        &self,
-        patience: Duration,
-    ) -> Option<MutexGuard<'_, Option<DurableFiles>>> {
+    pub(crate) fn writer_within(&self, patience: Duration) -> Option<MutexGuard<'_, Option<DurableFiles>>> {
         lock_within(&self.writer, patience)
     }
 
@@ -209,11 +205,7 @@ impl SharedDatabase {
     /// # Errors
     ///
     /// `CANT_OPEN` if the files are not this process's, and those of `with`.
-    pub(crate) fn with_state<R>(
-        &self,
-        now: f64,
-        with: impl FnOnce(&mut DatabaseState) -> SqliteResult<R>,
-    ) -> SqliteResult<R> {
+    pub(crate) fn with_state<R>(&self, now: f64, with: impl FnOnce(&mut DatabaseState) -> SqliteResult<R>) -> SqliteResult<R> {
         let mut inner = self.lock()?;
         let Ownership::Owned(state) = &mut inner.state else {
             return Err(SqliteCode::CANT_OPEN);
@@ -246,11 +238,7 @@ impl SharedDatabase {
     pub(crate) fn passed_text(&self) -> Option<String> {
         let inner = self.lock().ok()?;
         let is_passed = matches!(inner.state, Ownership::Free) && inner.passing > 0;
-        is_passed.then(|| {
-            format!(
-                "SQLite's own VFS serves it, because {PASSED_BESIDE_A_READER}; close that one first"
-            )
-        })
+        is_passed.then(|| format!("SQLite's own VFS serves it, because {PASSED_BESIDE_A_READER}; close that one first"))
     }
 
     /// Publishes how the database is, for other processes.
@@ -269,18 +257,14 @@ impl SharedDatabase {
         };
         let mut health = match &inner.state {
             Ownership::Owned(state) => state.health(),
-            _ => DatabaseHealth {
-                last_epoch_succeeded: true,
-                ..DatabaseHealth::default()
-            },
+            _ => DatabaseHealth { last_epoch_succeeded: true, ..DatabaseHealth::default() },
         };
         let is_passed = matches!(inner.state, Ownership::Free) && inner.passing > 0;
         let beside_a_reader = is_passed.then_some(PASSED_BESIDE_A_READER);
         health.passed = inner.refusal.or(beside_a_reader).map(str::to_owned);
         drop(inner);
         health.path = self.path.clone();
-        (health.device, health.inode) =
-            identity.map_or((0, 0), |identity| (identity.device, identity.inode));
+        (health.device, health.inode) = identity.map_or((0, 0), |identity| (identity.device, identity.inode));
         *says_all_durable = health.oldest_unsaved.is_none();
         self.health.publish(&health);
     }

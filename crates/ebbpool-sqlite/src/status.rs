@@ -79,10 +79,7 @@ pub(crate) fn status(state: &DatabaseState, path: &str, card: &WearingDevice) ->
     let (kind, written, log_bytes_now) = (figures.kind, figures.written, figures.log_bytes);
     let asked = state.asked;
     let seconds = state.now - state.began;
-    let years = |bytes| {
-        card.years(bytes, seconds)
-            .filter(|_| seconds >= LEAST_SECONDS)
-    };
+    let years = |bytes| card.years(bytes, seconds).filter(|_| seconds >= LEAST_SECONDS);
     let temporary = state.memory.spilled() as u64;
     let written_bytes = written.log + written.in_place + temporary;
     let asked_bytes = asked.bytes();
@@ -100,9 +97,7 @@ pub(crate) fn status(state: &DatabaseState, path: &str, card: &WearingDevice) ->
         page_size,
         pages,
         commits: asked.commits,
-        oldest_unsaved_seconds: state
-            .oldest()
-            .map(|oldest| in_milliseconds(state.now - oldest)),
+        oldest_unsaved_seconds: state.oldest().map(|oldest| in_milliseconds(state.now - oldest)),
         written: WrittenStatus {
             bytes: written_bytes,
             card_years: years(written_bytes),

@@ -34,10 +34,7 @@ use crate::owner::{FileIdentity, OwnerLock};
 use crate::wal_log::WalLog;
 
 pub(crate) use epoch::LONGEST_RECORD;
-pub(crate) use mark::{
-    GENERATION, READ_VERSION, WRITE_VERSION, fingerprint, is_marked, is_plain, marked_generation,
-    unmark,
-};
+pub(crate) use mark::{GENERATION, READ_VERSION, WRITE_VERSION, fingerprint, is_marked, is_plain, marked_generation, unmark};
 pub(crate) use stored::{Figures, PlaceChange, Stored};
 
 /// `-ebb` grows by at most this many bytes ahead, so that a sync of a short record changes no metadata of the file system.
@@ -238,10 +235,7 @@ impl DurableFiles {
             return Err(SqliteCode::CANT_OPEN);
         }
         let header = self.header()?;
-        if self.kind == LogKind::Deltas
-            && self.deltas.epochs == 0
-            && DurableFiles::is_reserved_used(&header)
-        {
+        if self.kind == LogKind::Deltas && self.deltas.epochs == 0 && DurableFiles::is_reserved_used(&header) {
             // A later SQLite uses the bytes in which a mark has its number.
             self.kind = LogKind::Wal;
         }
@@ -346,15 +340,13 @@ impl DurableFiles {
         self.deltas.reserved = self.deltas.allocated;
         self.deltas.identity = FileIdentity::for_path(&path);
         self.deltas.file = Some(file);
-        self.stored
-            .read_log_from(self.base, Some(&path), ffi::OPEN_MAIN_JOURNAL)
+        self.stored.read_log_from(self.base, Some(&path), ffi::OPEN_MAIN_JOURNAL)
     }
 
     /// Closes `-ebb`.
     fn close_deltas(&mut self) -> SqliteResult<()> {
         self.deltas = Deltas::default();
-        self.stored
-            .read_log_from(self.base, None, ffi::OPEN_MAIN_JOURNAL)
+        self.stored.read_log_from(self.base, None, ffi::OPEN_MAIN_JOURNAL)
     }
 
     /// Opens `-wal`, and makes it if there is none.
@@ -368,8 +360,7 @@ impl DurableFiles {
         self.wal.is_fresh = self.wal_allocated == 0;
         self.wal_identity = FileIdentity::for_path(&path);
         self.wal_file = Some(file);
-        self.stored
-            .read_log_from(self.base, Some(&path), ffi::OPEN_WAL)
+        self.stored.read_log_from(self.base, Some(&path), ffi::OPEN_WAL)
     }
 
     /// Removes the mark and the file that a process left which ended between two steps of closing.

@@ -10,10 +10,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Locks for a while; `None` if another thread has the lock all the time, as one may that is gone at the end of a process.
-pub(crate) fn lock_within<T: ?Sized>(
-    mutex: &Mutex<T>,
-    patience: Duration,
-) -> Option<MutexGuard<'_, T>> {
+pub(crate) fn lock_within<T: ?Sized>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
     let end = Instant::now() + patience;
     loop {
         match mutex.try_lock() {

@@ -74,13 +74,7 @@ unsafe fn base(vfs: *mut Vfs) -> *mut Vfs {
     unsafe { instance(vfs) }.base.0
 }
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    flags_out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, flags_out: *mut c_int) -> c_int {
     // SAFETY: SQLite passes memory for a handle, of the size that the VFS asks for.
     unsafe { (*file).methods = std::ptr::null() };
     // SAFETY: SQLite passes the VFS that it calls.
@@ -120,11 +114,7 @@ unsafe extern "C" fn open(
 /// # Safety
 ///
 /// As `xOpen`.
-unsafe fn find_or_open(
-    instance: &'static Instance,
-    name: *const c_char,
-    flags: c_int,
-) -> SqliteResult<Option<FileHandle>> {
+unsafe fn find_or_open(instance: &'static Instance, name: *const c_char, flags: c_int) -> SqliteResult<Option<FileHandle>> {
     let kind = match flags & ffi::OPEN_KINDS {
         ffi::OPEN_MAIN_DB => Kind::Main,
         ffi::OPEN_MAIN_JOURNAL => Kind::Journal,
@@ -143,11 +133,7 @@ unsafe fn find_or_open(
         // SAFETY: the caller's.
         return unsafe { open_database(instance, name, path, flags) };
     }
-    let suffix = if kind == Kind::Wal {
-        "-wal"
-    } else {
-        "-journal"
-    };
+    let suffix = if kind == Kind::Wal { "-wal" } else { "-journal" };
     let owner = path.strip_suffix(suffix);
     let Some(shared) = owner.and_then(|path| instance.find(path)) else {
         return Ok(None);
@@ -192,17 +178,9 @@ unsafe fn open_database(
     instance.start_timer();
     let mirror = SuiteMirror::open(instance.base, path, flags)?;
     let shared = instance.share(path, options)?;
-    let open = FileHandle::new(
-        instance,
-        Kind::Main,
-        shared.clone(),
-        flags,
-        mirror,
-        Some(base),
-    );
-    let noted = instance
-        .ask_for_window(&shared, open.number(), options.window)
-        .and_then(|_| instance.refuse_if_unwritable(&shared));
+    let open = FileHandle::new(instance, Kind::Main, shared.clone(), flags, mirror, Some(base));
+    let noted =
+        instance.ask_for_window(&shared, open.number(), options.window).and_then(|_| instance.refuse_if_unwritable(&shared));
     if let Err(code) = noted {
         let _ = instance.leave(&shared, open.number());
         return Err(code);
@@ -231,18 +209,12 @@ unsafe fn options_of(instance: &Instance, name: *const c_char) -> SqliteResult<O
             return None;
         }
         // SAFETY: a value that is not null ends with a zero.
-        Some(
-            unsafe { CStr::from_ptr(value) }
-                .to_string_lossy()
-                .into_owned(),
-        )
+        Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
     };
-    Options::of_environment()
-        .and_then(|options| options.set(parameter))
-        .map_err(|error| {
-            instance.log(SqliteCode::CANT_OPEN, &error.to_string());
-            SqliteCode::CANT_OPEN
-        })
+    Options::of_environment().and_then(|options| options.set(parameter)).map_err(|error| {
+        instance.log(SqliteCode::CANT_OPEN, &error.to_string());
+        SqliteCode::CANT_OPEN
+    })
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) -> c_int {
@@ -260,12 +232,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     unsafe { ((*instance.base.0).xDelete)(instance.base.0, name, durable) }
 }
 
-unsafe extern "C" fn access(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: as in `delete`.
     let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
     let mut found = None;
@@ -285,12 +252,7 @@ unsafe extern "C" fn access(
     }
 }
 
-unsafe extern "C" fn full_pathname(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    length: c_int,
-    out: *mut c_char,
-) -> c_int {
+unsafe extern "C" fn full_pathname(vfs: *mut Vfs, name: *const c_char, length: c_int, out: *mut c_char) -> c_int {
     // SAFETY: the call is passed on as it is.
     let code = unsafe {
         let base = base(vfs);
@@ -384,8 +346,7 @@ pub(crate) unsafe fn register(
         if base.is_null() {
             return Err(SqliteCode(ffi::ERROR));
         }
-        let instance: &'static Instance =
-            Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
+        let instance: &'static Instance = Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
         let vfs = Box::leak(Box::new(methods(instance, &*base)));
         SqliteCode::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
         crate::fork::watch(instance);

@@ -20,11 +20,7 @@ impl WalCursor {
     }
 
     /// Reads the next frame into a buffer of its length; `None`, and the position stays, if there is no further one.
-    pub(crate) fn next_frame(
-        &mut self,
-        file: &File,
-        frame: &mut [u8],
-    ) -> io::Result<Option<WalFrame>> {
+    pub(crate) fn next_frame(&mut self, file: &File, frame: &mut [u8]) -> io::Result<Option<WalFrame>> {
         match read_whole(file, frame, self.position())? {
             true => Ok(self.take(frame)),
             false => Ok(None),

@@ -39,9 +39,7 @@ fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] 
         return checksum(sum, bytes);
     }
     let words = bytes.chunks_exact(4);
-    let swapped: Vec<u8> = words
-        .flat_map(|word| [word[3], word[2], word[1], word[0]])
-        .collect();
+    let swapped: Vec<u8> = words.flat_map(|word| [word[3], word[2], word[1], word[0]]).collect();
     checksum(sum, &swapped)
 }
 
@@ -77,13 +75,7 @@ impl WalCursor {
         let sum = frame_checksum([0, 0], &header[..24], is_big_endian);
         let mut salt = [0; 8];
         salt.copy_from_slice(&header[16..24]);
-        (sum == [be32(header, 24), be32(header, 28)]).then_some(WalCursor {
-            page_size,
-            salt,
-            is_big_endian,
-            sum,
-            frames: 0,
-        })
+        (sum == [be32(header, 24), be32(header, 28)]).then_some(WalCursor { page_size, salt, is_big_endian, sum, frames: 0 })
     }
 
     /// Bytes of a frame.
@@ -97,18 +89,8 @@ impl WalCursor {
     }
 
     /// A position behind the header of a file whose header is damaged; `salt` and the order of bytes are those of its frames.
-    pub(crate) fn without_header(
-        page_size: usize,
-        salt: [u8; 8],
-        is_big_endian: bool,
-    ) -> WalCursor {
-        WalCursor {
-            page_size,
-            salt,
-            is_big_endian,
-            sum: [0, 0],
-            frames: 0,
-        }
+    pub(crate) fn without_header(page_size: usize, salt: [u8; 8], is_big_endian: bool) -> WalCursor {
+        WalCursor { page_size, salt, is_big_endian, sum: [0, 0], frames: 0 }
     }
 
     /// The checksum behind a frame, whatever the frame itself says.
@@ -153,10 +135,7 @@ impl WalCursor {
         }
         self.sum = sum;
         self.frames += 1;
-        Some(WalFrame {
-            page,
-            size: be32(frame, 4),
-        })
+        Some(WalFrame { page, size: be32(frame, 4) })
     }
 }
 
@@ -224,12 +203,7 @@ impl WalLog {
 
     /// Begins anew with a new salt, which makes all frames in the file invalid, and returns true if that took a sync. The
     /// caller has made the database durable in which all of them are in place (invariant 3).
-    pub(crate) fn reset(
-        &mut self,
-        file: &mut BaseFile,
-        page_size: usize,
-        random: u64,
-    ) -> SqliteResult<bool> {
+    pub(crate) fn reset(&mut self, file: &mut BaseFile, page_size: usize, random: u64) -> SqliteResult<bool> {
         self.ready = false;
         self.page_size = page_size;
         self.committed = 0;
@@ -237,14 +211,7 @@ impl WalLog {
         self.sequence = self.sequence.wrapping_add(1);
         self.salt = [random as u32, (random >> 32) as u32];
         let mut header = [0u8; HEADER as usize];
-        let fields = [
-            MAGIC,
-            VERSION,
-            page_size as u32,
-            self.sequence,
-            self.salt[0],
-            self.salt[1],
-        ];
+        let fields = [MAGIC, VERSION, page_size as u32, self.sequence, self.salt[0], self.salt[1]];
         for (slot, field) in header.chunks_exact_mut(4).zip(fields) {
             slot.copy_from_slice(&field.to_be_bytes());
         }
@@ -267,30 +234,17 @@ impl WalLog {
 
     /// Forgets frames that were appended and not committed.
     pub(crate) fn begin(&mut self) {
-        self.open = OpenTransaction {
-            sum: self.sum,
-            at: self.end(),
-            ..OpenTransaction::default()
-        };
+        self.open = OpenTransaction { sum: self.sum, at: self.end(), ..OpenTransaction::default() };
     }
 
     /// Appends a page; `size` is the size of the database in pages for the last one of a commit, otherwise 0.
-    pub(crate) fn append(
-        &mut self,
-        file: &mut BaseFile,
-        page: u32,
-        image: &[u8],
-        size: u32,
-    ) -> SqliteResult<()> {
+    pub(crate) fn append(&mut self, file: &mut BaseFile, page: u32, image: &[u8], size: u32) -> SqliteResult<()> {
         let open = &mut self.open;
         let mut head = [0u8; FRAME as usize];
         head[..4].copy_from_slice(&page.to_be_bytes());
         head[4..8].copy_from_slice(&size.to_be_bytes());
         open.sum = checksum(checksum(open.sum, &head[..8]), image);
-        for (slot, word) in head[8..]
-            .chunks_exact_mut(4)
-            .zip(self.salt.iter().chain(&open.sum))
-        {
+        for (slot, word) in head[8..].chunks_exact_mut(4).zip(self.salt.iter().chain(&open.sum)) {
             slot.copy_from_slice(&word.to_be_bytes());
         }
         open.buffer.extend_from_slice(&head);
@@ -358,11 +312,6 @@ impl WalLog {
 
     /// Forgets everything: the file has been cut off.
     pub(crate) fn clear(&mut self) {
-        *self = WalLog {
-            sequence: self.sequence,
-            salt: self.salt,
-            is_fresh: self.is_fresh,
-            ..WalLog::default()
-        };
+        *self = WalLog { sequence: self.sequence, salt: self.salt, is_fresh: self.is_fresh, ..WalLog::default() };
     }
 }

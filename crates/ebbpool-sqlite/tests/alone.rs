@@ -10,10 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use support::real::{
-    beside, count, database_of_victim, directory, integrity, is_alone, open, plain, run_alone,
-    set_journal,
-};
+use support::real::{beside, count, database_of_victim, directory, integrity, is_alone, open, plain, run_alone, set_journal};
 
 static OPEN: Mutex<Option<Connection>> = Mutex::new(None);
 
@@ -35,9 +32,7 @@ fn an_exit_handler_of_the_program_may_use_its_database() {
         unsafe { libc::atexit(write_at_the_end) };
         let database = open(&path, "window=1000").unwrap();
         set_journal(&database, &std::env::var("EBBPOOL_TEST_MODE").unwrap());
-        database
-            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-            .unwrap();
+        database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
         *OPEN.lock().unwrap() = Some(database);
         std::process::exit(0);
     }
@@ -80,9 +75,7 @@ fn what_is_committed_while_the_process_ends_is_there_afterwards() {
         let (_directory, path) = directory();
         let (status, output) = run_alone(NAME, &path, &[]);
         assert!(status.success(), "{status}\n{output}");
-        let acknowledged = std::fs::metadata(beside(&path, "-acknowledged"))
-            .unwrap()
-            .len();
+        let acknowledged = std::fs::metadata(beside(&path, "-acknowledged")).unwrap().len();
         let rows = count(&open(&path, "").unwrap());
         assert!(rows >= acknowledged as i64, "{rows} of {acknowledged}");
         assert!(acknowledged > 0);
@@ -112,14 +105,8 @@ fn a_process_ends_whose_signal_handler_calls_exit() {
         unsafe { libc::signal(libc::SIGALRM, exit_at_once as *const () as usize) };
         let milliseconds = std::env::var("EBBPOOL_TEST_ALARM").unwrap();
         let timer = libc::itimerval {
-            it_interval: libc::timeval {
-                tv_sec: 0,
-                tv_usec: 0,
-            },
-            it_value: libc::timeval {
-                tv_sec: 0,
-                tv_usec: milliseconds.parse::<i64>().unwrap() * 1000,
-            },
+            it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+            it_value: libc::timeval { tv_sec: 0, tv_usec: milliseconds.parse::<i64>().unwrap() * 1000 },
         };
         // SAFETY: the call takes a structure that is there.
         unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
@@ -146,9 +133,7 @@ fn a_process_ends_whose_own_threads_have_ended() {
     if let Some(path) = database_of_victim(NAME) {
         let child = support::real::Child::fork(move || {
             let database = open(&path, "window=1000").unwrap();
-            database
-                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-                .unwrap();
+            database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
             std::mem::forget(database);
             // SAFETY: the call ends this thread, the first one of the process, and no other.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
@@ -239,21 +224,15 @@ fn a_window_ends_where_no_thread_can_be_made() {
     if let Some(path) = database_of_victim(NAME) {
         let database = open(&path, "window=0.05").unwrap();
         database.execute_batch("CREATE TABLE t (a)").unwrap();
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: both calls take numbers, and a structure that is there. The limit is not one of root's.
-        let limited =
-            unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0 && libc::setuid(65_534) == 0 };
+        let limited = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0 && libc::setuid(65_534) == 0 };
         if !limited || std::thread::Builder::new().spawn(|| ()).is_ok() {
             println!("skipped: the number of threads cannot be limited, which needs root");
             std::process::exit(0);
         }
         for number in 0..20 {
-            database
-                .execute("INSERT INTO t VALUES (?1)", [number])
-                .unwrap();
+            database.execute("INSERT INTO t VALUES (?1)", [number]).unwrap();
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_millis(500));
@@ -308,9 +287,7 @@ fn a_transaction_larger_than_memory_goes_to_the_temporary_file() {
 fn commits_go_on_when_a_long_reader_has_ended_on_a_full_temporary_disk() {
     use support::between::Between;
     let below = Between::register("full-temporary", None);
-    below.observe(|call| {
-        (call.method == "xWrite" && call.path.is_empty()).then_some(ebbpool_sqlite::ffi::FULL)
-    });
+    below.observe(|call| (call.method == "xWrite" && call.path.is_empty()).then_some(ebbpool_sqlite::ffi::FULL));
     // SAFETY: the functions are those of the SQLite that the tests are linked with.
     let registered = unsafe {
         let api = ebbpool_sqlite::linked_api();
@@ -355,9 +332,7 @@ fn a_thread_with_a_small_stack_uses_a_database() {
     let using = thread.spawn(move || {
         let database = open(&used, "window=0").unwrap();
         set_journal(&database, "wal");
-        database
-            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-            .unwrap();
+        database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
         count(&database)
     });
     assert_eq!(using.unwrap().join().unwrap(), 1);

@@ -16,11 +16,7 @@ fn work(bench: &Bench, random: &mut Rng, disk: &FaultyDisk, options: &str) -> ru
     database.execute_batch(&format!("ATTACH 'file:{OTHER}?{options}' AS other"))?;
     let mode = ["delete", "truncate", "persist", "wal"][random.usize(0..4)];
     for name in ["main", "other"] {
-        database.query_row(
-            &format!("PRAGMA {name}.journal_mode={mode}"),
-            [],
-            |_| Ok(()),
-        )?;
+        database.query_row(&format!("PRAGMA {name}.journal_mode={mode}"), [], |_| Ok(()))?;
         database.execute_batch(&format!(
             "PRAGMA {name}.cache_size=5; CREATE TABLE {name}.t (n INTEGER PRIMARY KEY, f BLOB); CREATE INDEX {name}.t_f ON t(f);"
         ))?;
@@ -39,29 +35,17 @@ fn work(bench: &Bench, random: &mut Rng, disk: &FaultyDisk, options: &str) -> ru
 
 /// The number of transactions in a file that is whole.
 fn found(database: &Connection) -> Result<i64, String> {
-    let ok: String = database
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .map_err(|error| error.to_string())?;
+    let ok: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(|error| error.to_string())?;
     if ok != "ok" {
         return Err(ok);
     }
-    let tables = database.query_row(
-        "SELECT count(*) FROM sqlite_master WHERE name='t'",
-        [],
-        |row| row.get::<_, i64>(0),
-    );
+    let tables = database.query_row("SELECT count(*) FROM sqlite_master WHERE name='t'", [], |row| row.get::<_, i64>(0));
     if tables.map_err(|error| error.to_string())? == 0 {
         return Ok(0);
     }
-    let row = database.query_row("SELECT count(*), coalesce(max(n), 0) FROM t", [], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    });
+    let row = database.query_row("SELECT count(*), coalesce(max(n), 0) FROM t", [], |row| Ok((row.get(0)?, row.get(1)?)));
     let (count, last): (i64, i64) = row.map_err(|error| error.to_string())?;
-    if count == last {
-        Ok(count)
-    } else {
-        Err(format!("{count} rows up to {last}"))
-    }
+    if count == last { Ok(count) } else { Err(format!("{count} rows up to {last}")) }
 }
 
 #[test]
@@ -113,10 +97,7 @@ fn files_that_commit_together_get_their_epochs_together() {
                 work += "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush; CREATE TABLE main.older (x)";
                 run(&database, &work);
                 bench.instance.set_time(3.0).unwrap();
-                run(
-                    &database,
-                    "BEGIN; UPDATE main.t SET v=v-50; UPDATE other.t SET v=v+50; COMMIT",
-                );
+                run(&database, "BEGIN; UPDATE main.t SET v=v-50; UPDATE other.t SET v=v+50; COMMIT");
                 // The window of the older commit has ended, and that of the transaction has not.
                 bench.instance.set_time(6.0).unwrap();
                 disk.crash(others);
@@ -125,9 +106,7 @@ fn files_that_commit_together_get_their_epochs_together() {
                 bench.instance.be_killed();
                 let values = [PATH, OTHER].map(|path| {
                     let database = bench.open_at(path, &options).unwrap();
-                    database
-                        .query_row("SELECT v FROM t", [], |row| row.get::<_, i64>(0))
-                        .unwrap()
+                    database.query_row("SELECT v FROM t", [], |row| row.get::<_, i64>(0)).unwrap()
                 });
                 assert_eq!(values, [50, 50], "{mode}, {log}, {others}");
             }
@@ -158,9 +137,7 @@ fn rows_of_plain(bench: &Bench, disk: &FaultyDisk, seed: u64, when: &str) -> Vec
     disk.restart();
     bench.forget();
     let plain = bench.open_plain().unwrap();
-    let ok: String = plain
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
+    let ok: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(ok, "ok", "{when}");
     rows(&plain).unwrap()
 }
@@ -178,21 +155,14 @@ fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) ->
         ),
     );
     for n in 0..20 {
-        run(
-            &database,
-            &format!("INSERT INTO main.t VALUES ({n}, randomblob(1500))"),
-        );
+        run(&database, &format!("INSERT INTO main.t VALUES ({n}, randomblob(1500))"));
     }
     run(
         &database,
         "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush; UPDATE main.t SET f=f WHERE n=1; UPDATE main.t SET f=randomblob(1500) WHERE n=1",
     );
     let before = rows(&database).unwrap();
-    disk.inject(
-        Fault::failing(DiskOperation::Write, ENOSPC)
-            .nth(nth)
-            .forever(),
-    );
+    disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).nth(nth).forever());
     let committed = database.execute_batch(
         "BEGIN; DELETE FROM main.t WHERE n=5; INSERT INTO main.t VALUES (5, randomblob(1500));
         UPDATE main.t SET f=randomblob(1500) WHERE n=9; INSERT INTO other.t VALUES (zeroblob(90000)); COMMIT",
@@ -211,11 +181,7 @@ fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) ->
     let mut expected = before;
     expected.push((100, vec![1]));
     drop(database);
-    assert_eq!(
-        rows_of_plain(bench, &disk, nth, &when),
-        expected,
-        "{when}: after a clean close"
-    );
+    assert_eq!(rows_of_plain(bench, &disk, nth, &when), expected, "{when}: after a clean close");
     true
 }
 
@@ -229,8 +195,7 @@ fn what_an_attached_database_refuses_is_taken_back_on_a_full_disk() {
             for window in [0, 30] {
                 for log in ["deltas", "wal"] {
                     let options = format!("window={window}&log={log}");
-                    let refused =
-                        (0..).take_while(|nth| is_refused(&bench, mode, lock, &options, *nth));
+                    let refused = (0..).take_while(|nth| is_refused(&bench, mode, lock, &options, *nth));
                     assert!(refused.count() > 1, "{mode}, {lock}, {options}");
                 }
             }
@@ -257,14 +222,10 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
                     ),
                 );
                 for n in 0..20 {
-                    let insert =
-                        format!("INSERT INTO main.t VALUES ({n}, randomblob(7000 + 50 * {n}))");
+                    let insert = format!("INSERT INTO main.t VALUES ({n}, randomblob(7000 + 50 * {n}))");
                     run(&database, &insert);
                 }
-                run(
-                    &database,
-                    "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush",
-                );
+                run(&database, "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush");
                 let before = rows(&database).unwrap();
                 let full = Fault::failing(DiskOperation::Write, ENOSPC);
                 disk.inject(full.of(&format!("{OTHER}-ebb")).forever());
@@ -282,11 +243,7 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
                 run(&database, "DELETE FROM main.t WHERE n=3");
                 let expected: Vec<_> = before.into_iter().filter(|(n, _)| *n != 3).collect();
                 drop(database);
-                assert_eq!(
-                    rows_of_plain(&bench, &disk, 2, &when),
-                    expected,
-                    "{when}: after a close"
-                );
+                assert_eq!(rows_of_plain(&bench, &disk, 2, &when), expected, "{when}: after a close");
             }
         }
     }
@@ -316,11 +273,7 @@ fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
             }
             let before = rows(&database).unwrap();
             let fill = |path: &str| {
-                for file in [
-                    path.to_owned(),
-                    format!("{path}-ebb"),
-                    format!("{path}-wal"),
-                ] {
+                for file in [path.to_owned(), format!("{path}-ebb"), format!("{path}-wal")] {
                     let full = Fault::failing(DiskOperation::Write, ENOSPC);
                     disk.inject(full.of(&file).forever());
                 }
@@ -339,11 +292,7 @@ fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
             }
             disk.heal();
             drop(database);
-            assert_eq!(
-                rows_of_plain(&bench, &disk, 2, &when),
-                before,
-                "{when}: after a close"
-            );
+            assert_eq!(rows_of_plain(&bench, &disk, 2, &when), before, "{when}: after a close");
         }
     }
 }

@@ -9,8 +9,7 @@ use std::path::Path;
 use ebbpool_sqlite::inspect::inspect;
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
-    beside, copy_of, count, directory, error_code, integrity, open, plain, set_journal, try_count,
-    write_version,
+    beside, copy_of, count, directory, error_code, integrity, open, plain, set_journal, try_count, write_version,
 };
 
 fn run(database: &Connection, sql: &str) {
@@ -35,12 +34,7 @@ fn filled(path: &Path, mode: &str, options: &str) -> Connection {
 /// Updates, which leave the first 96 bytes of a database in WAL mode as they are.
 fn update(database: &Connection, random: &mut fastrand::Rng, times: u32) {
     for _ in 0..times {
-        database
-            .execute(
-                "UPDATE t SET v=?1 WHERE id=?2",
-                [random.i64(0..100), random.i64(1..1001)],
-            )
-            .unwrap();
+        database.execute("UPDATE t SET v=?1 WHERE id=?2", [random.i64(0..100), random.i64(1..1001)]).unwrap();
     }
 }
 
@@ -72,11 +66,7 @@ fn a_copy_after_a_checkpoint_is_current_and_plain_in_every_journal_mode() {
 #[test]
 fn an_older_copy_beside_a_newer_log_is_refused() {
     for mode in ["wal", "delete"] {
-        for way in [
-            "PRAGMA wal_checkpoint(TRUNCATE)",
-            "PRAGMA ebbpool_checkpoint",
-            "SELECT 1",
-        ] {
+        for way in ["PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA ebbpool_checkpoint", "SELECT 1"] {
             let (_directory, path) = directory();
             let database = filled(&path, mode, "window=0&log_limit=60k");
             let mut random = fastrand::Rng::with_seed(1);
@@ -113,12 +103,7 @@ fn a_copy_that_was_asked_for_is_a_plain_database() {
         ("delete", "PRAGMA ebbpool_checkpoint"),
         ("persist", "PRAGMA ebbpool_checkpoint"),
     ] {
-        for options in [
-            "window=0",
-            "window=30",
-            "window=0&log=wal",
-            "window=30&log=wal",
-        ] {
+        for options in ["window=0", "window=30", "window=0&log=wal", "window=30&log=wal"] {
             let (_directory, path) = directory();
             let database = filled(&path, mode, options);
             let mut random = fastrand::Rng::with_seed(2);

@@ -9,12 +9,7 @@ use support::cases::{Bench, Case, PATH, run};
 
 /// How many cases run: `EBBPOOL_CRASHES=100000` runs more than the usual number, from `EBBPOOL_SEED` on.
 fn cases() -> std::ops::Range<u64> {
-    let number = |name: &str, usual: u64| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(usual)
-    };
+    let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let from = number("EBBPOOL_SEED", 1);
     from..from + number("EBBPOOL_CRASHES", 2000)
 }
@@ -27,21 +22,13 @@ fn a_power_cut_damages_nothing_and_loses_no_more_than_the_window() {
 #[test]
 fn after_failing_writes_and_syncs_nothing_is_damaged_or_lost() {
     let cases = cases();
-    judge_all(
-        "fault",
-        cases.start..cases.start + (cases.end - cases.start) / 4,
-        Case::with_faults,
-    );
+    judge_all("fault", cases.start..cases.start + (cases.end - cases.start) / 4, Case::with_faults);
 }
 
 #[test]
 fn on_a_disk_that_stays_full_nothing_acknowledged_is_lost() {
     let cases = cases();
-    judge_all(
-        "full",
-        cases.start..cases.start + (cases.end - cases.start) / 4,
-        Case::with_trouble,
-    );
+    judge_all("full", cases.start..cases.start + (cases.end - cases.start) / 4, Case::with_trouble);
 }
 
 /// A mark of which a sync has failed counted as durable; SQLite's cache had pages of a refused transaction; and pages that were to
@@ -68,21 +55,17 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
         let disk = FaultyDisk::new(change);
         bench.machine.insert(&disk);
         let plain = bench.open_plain().unwrap();
-        plain
-            .execute_batch("PRAGMA page_size=1024; CREATE TABLE t (a)")
-            .unwrap();
+        plain.execute_batch("PRAGMA page_size=1024; CREATE TABLE t (a)").unwrap();
         drop(plain);
         let file = disk.bytes(PATH);
         file.write_at(92, &[0; 4]).unwrap();
         file.sync().unwrap();
         disk.inject(Fault::crash(DiskOperation::Change, change).nth(change));
         let load = || -> rusqlite::Result<()> {
-            bench
-                .open("window=0&log_limit=20k&memory=1M")?
-                .execute_batch(
-                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+            bench.open("window=0&log_limit=20k&memory=1M")?.execute_batch(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
                  INSERT INTO t SELECT zeroblob(900) FROM n",
-                )
+            )
         };
         // The power fails in one of the calls, or afterwards.
         let _ = load();
@@ -90,24 +73,17 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
         disk.restart();
         // The library recovers what has become durable; the second time because a late cut may hit the first.
         for _ in 0..2 {
-            let recovered = bench
-                .open("window=0")
-                .and_then(|database| database.query_row("SELECT count(*) FROM t", [], |_| Ok(())));
+            let recovered =
+                bench.open("window=0").and_then(|database| database.query_row("SELECT count(*) FROM t", [], |_| Ok(())));
             assert!(recovered.is_ok() || disk.is_off(), "change {change}");
             drop(recovered);
             bench.instance.be_killed();
             disk.restart();
         }
         let plain = bench.open_plain().unwrap();
-        let rows: i64 = plain
-            .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
-            .unwrap();
-        let pages: i64 = plain
-            .query_row("PRAGMA page_count", [], |row| row.get(0))
-            .unwrap();
-        let ok: String = plain
-            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-            .unwrap();
+        let rows: i64 = plain.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        let pages: i64 = plain.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let ok: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(ok, "ok", "change {change}, {rows} rows on {pages} pages");
         assert!(rows == 200 || (rows, pages) == (0, 2), "{rows}, {pages}");
         loaded += i64::from(rows == 200);
@@ -155,28 +131,17 @@ fn replace_log_of(version: u32) {
             Ok(())
         };
         let worked = work();
-        assert!(
-            worked.is_ok() || disk.is_off(),
-            "version {version}, change {change}"
-        );
+        assert!(worked.is_ok() || disk.is_off(), "version {version}, change {change}");
         ended += i64::from(!disk.is_off());
         bench.instance.be_killed();
         disk.restart();
         disk.heal();
         let recovered = bench.open("window=0").unwrap();
-        assert_eq!(
-            count(&recovered).unwrap(),
-            8,
-            "version {version}, change {change}"
-        );
+        assert_eq!(count(&recovered).unwrap(), 8, "version {version}, change {change}");
         drop(recovered);
         bench.instance.be_killed();
         let plain = bench.open_plain().unwrap();
-        assert_eq!(
-            count(&plain).unwrap(),
-            8,
-            "version {version}, change {change}"
-        );
+        assert_eq!(count(&plain).unwrap(), 8, "version {version}, change {change}");
         let check = plain.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
         assert_eq!(check.unwrap(), "ok", "version {version}, change {change}");
     }
@@ -195,32 +160,19 @@ fn judge_all(name: &str, cases: std::ops::Range<u64>, case_of: fn(u64) -> Case) 
                     let mine = cases.clone().filter(|seed| seed % threads == worker);
                     let failed = mine.filter_map(|seed| {
                         let case = case_of(seed);
-                        run(&bench, &case)
-                            .err()
-                            .map(|why| format!("{why}: {case:?}"))
+                        run(&bench, &case).err().map(|why| format!("{why}: {case:?}"))
                     });
                     failed.collect::<Vec<String>>()
                 })
             })
             .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap())
-            .collect()
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     let shown = failures
         .iter()
-        .take(if std::env::var_os("EBBPOOL_SHOW_ALL").is_some() {
-            500
-        } else {
-            5
-        })
+        .take(if std::env::var_os("EBBPOOL_SHOW_ALL").is_some() { 500 } else { 5 })
         .cloned()
         .collect::<Vec<_>>()
         .join("\n");
-    assert!(
-        failures.is_empty(),
-        "{} of {count} crashes:\n{shown}",
-        failures.len()
-    );
+    assert!(failures.is_empty(), "{} of {count} crashes:\n{shown}", failures.len());
 }

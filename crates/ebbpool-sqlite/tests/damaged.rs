@@ -9,13 +9,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
-use ebbpool_sqlite::inspect::{
-    LogFit, commits_before_damage, epoch_behind_damage, inspect, write_recovered,
-};
+use ebbpool_sqlite::inspect::{LogFit, commits_before_damage, epoch_behind_damage, inspect, write_recovered};
 use rusqlite::{Connection, ErrorCode};
-use support::real::{
-    beside, copy_of, count, directory, error_code, integrity, open, plain, try_count,
-};
+use support::real::{beside, copy_of, count, directory, error_code, integrity, open, plain, try_count};
 use tempfile::TempDir;
 
 /// Where the two headers are, and their bytes.
@@ -42,9 +38,7 @@ impl Left {
         let (_directory, path) = directory();
         let database = open(&path, "window=0").unwrap();
         database
-            .execute_batch(&format!(
-                "BEGIN; PRAGMA user_version={version}; CREATE TABLE t (id INTEGER PRIMARY KEY, v); COMMIT"
-            ))
+            .execute_batch(&format!("BEGIN; PRAGMA user_version={version}; CREATE TABLE t (id INTEGER PRIMARY KEY, v); COMMIT"))
             .unwrap();
         for row in 0..ROWS {
             insert(&database, row);
@@ -92,9 +86,7 @@ impl Left {
 }
 
 fn insert(database: &Connection, row: i64) {
-    database
-        .execute("INSERT INTO t (v) VALUES (?1)", [row])
-        .unwrap();
+    database.execute("INSERT INTO t (v) VALUES (?1)", [row]).unwrap();
 }
 
 fn flipped(log: &[u8], bits: &[usize]) -> Vec<u8> {
@@ -114,10 +106,7 @@ fn assert_refused(left: &Left, log: &[u8], case: &str) {
     let code = error_code(try_count(&refused));
     assert_eq!(code, Some(ErrorCode::CannotOpen), "{case}");
     drop(refused);
-    assert!(
-        std::fs::read(beside(&path, "-ebb")).unwrap() == log,
-        "{case}"
-    );
+    assert!(std::fs::read(beside(&path, "-ebb")).unwrap() == log, "{case}");
     assert!(std::fs::read(&path).unwrap() == left.database, "{case}");
 }
 
@@ -179,9 +168,7 @@ fn without_a_valid_header_the_database_is_refused() {
     discard_log(&path, Some(&stale)).unwrap();
     assert_eq!(std::fs::read(&stale).unwrap(), log);
     assert_eq!(inspect(&path).unwrap().findings(), [""; 0]);
-    plain(&path)
-        .execute_batch("INSERT INTO t (v) VALUES (1)")
-        .unwrap();
+    plain(&path).execute_batch("INSERT INTO t (v) VALUES (1)").unwrap();
 }
 
 #[test]
@@ -238,9 +225,7 @@ fn a_foreign_file_is_moved_aside() {
     for foreign in [&b"letters of another program"[..], &[0xff; 5000], b"ebb"] {
         let (_directory, path) = directory();
         let database = plain(&path);
-        database
-            .execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (1)")
-            .unwrap();
+        database.execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (1)").unwrap();
         drop(database);
         std::fs::write(beside(&path, "-ebb"), foreign).unwrap();
         std::fs::write(beside(&path, "-ebb.stale"), "earlier").unwrap();
@@ -294,23 +279,17 @@ fn a_check_finds_epochs_behind_a_damaged_record() {
 fn a_check_does_not_take_older_generations_for_the_log() {
     let (_directory, path) = directory();
     let database = open(&path, "window=0").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)").unwrap();
     insert(&database, 0);
     for rows in (1..20).rev() {
         for row in 0..rows {
-            database
-                .execute("UPDATE t SET v=?1", [row % 2 + 10])
-                .unwrap();
+            database.execute("UPDATE t SET v=?1", [row % 2 + 10]).unwrap();
         }
         let (_copies, copy) = copy_of(&path);
         let inspection = inspect(&copy).unwrap();
         assert_eq!(inspection.findings(), [""; 0]);
         assert_eq!(epoch_behind_damage(&inspection).unwrap(), None, "{rows}");
-        database
-            .query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))
-            .unwrap();
+        database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
     }
 }
 
@@ -320,9 +299,7 @@ fn a_check_does_not_take_older_generations_for_the_log() {
 fn a_check_does_not_take_a_wal_that_was_cut_off_for_a_damaged_one() {
     let (_directory, path) = directory();
     let database = open(&path, "window=0&log=wal").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)").unwrap();
     for row in 0..ROWS {
         insert(&database, row);
     }
@@ -341,9 +318,7 @@ fn a_check_does_not_take_a_wal_that_was_cut_off_for_a_damaged_one() {
 fn a_check_goes_over_the_holes_of_a_long_wal() {
     let (_directory, path) = directory();
     let database = plain(&path);
-    database
-        .execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t (a)")
-        .unwrap();
+    database.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t (a)").unwrap();
     for _ in 0..3 {
         database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
     }
@@ -357,8 +332,7 @@ fn a_check_goes_over_the_holes_of_a_long_wal() {
         let wal = std::fs::OpenOptions::new().write(true).open(name).unwrap();
         if is_damaged {
             let at = bytes.len() as u64 + hole * frame as u64;
-            wal.write_all_at(&bytes[bytes.len() - 2 * frame..], at)
-                .unwrap();
+            wal.write_all_at(&bytes[bytes.len() - 2 * frame..], at).unwrap();
         }
         wal.set_len(4 << 40).unwrap();
         commits_before_damage(&inspect(&copy).unwrap()).unwrap()
@@ -382,9 +356,7 @@ fn a_check_says_what_sqlite_makes_of_the_wal_of_another_database() {
         plain(path).execute_batch(&text).unwrap();
     }
     let database = plain(&other);
-    database
-        .execute_batch("INSERT INTO t VALUES (1, randomblob(300))")
-        .unwrap();
+    database.execute_batch("INSERT INTO t VALUES (1, randomblob(300))").unwrap();
     std::fs::copy(beside(&other, "-wal"), beside(&path, "-wal")).unwrap();
     let copy = beside(&path, "-copy");
     write_recovered(&inspect(&path).unwrap(), &copy).unwrap();
@@ -406,10 +378,7 @@ fn a_sparse_log_of_5_gib_takes_no_memory() {
     let last = left.records().pop().unwrap();
     log[last.start..last.start + 4].copy_from_slice(&0xffff_fff8u32.to_le_bytes());
     let path = left.with(&log);
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(beside(&path, "-ebb"))
-        .unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(beside(&path, "-ebb")).unwrap();
     file.set_len(5 << 30).unwrap();
     let inspection = inspect(&path).unwrap();
     assert_eq!(inspection.findings(), [""; 0]);

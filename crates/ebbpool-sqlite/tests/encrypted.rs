@@ -22,19 +22,11 @@ unsafe impl Sync for Methods {}
 unsafe impl Send for Methods {}
 
 /// The open function of the VFS below, and its methods.
-static OPEN: OnceLock<
-    unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int,
-> = OnceLock::new();
+static OPEN: OnceLock<unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int> = OnceLock::new();
 static BELOW: OnceLock<Methods> = OnceLock::new();
 static ENCRYPTING: OnceLock<Methods> = OnceLock::new();
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: the call is passed on; the handle is that of the VFS below, with other methods.
     unsafe {
         let code = OPEN.get().unwrap()(vfs, name, file, flags, out);
@@ -96,49 +88,29 @@ fn an_encrypted_database_uses_the_log_of_sqlite() {
     let path = directory.path().join("x.db");
     let options = OpenFlags::default();
     let open = |path: &std::path::Path| {
-        let name = format!(
-            "file:{}?vfs=encrypting&window=0&log_limit=100k",
-            path.display()
-        );
+        let name = format!("file:{}?vfs=encrypting&window=0&log_limit=100k", path.display());
         Connection::open_with_flags(name, options).unwrap()
     };
     for round in 1..4i64 {
         let database = open(&path);
         if round == 1 {
-            database
-                .execute_batch("PRAGMA page_size=2048; CREATE TABLE t (a, b)")
-                .unwrap();
+            database.execute_batch("PRAGMA page_size=2048; CREATE TABLE t (a, b)").unwrap();
         }
         for n in 0..50 {
-            database
-                .execute("INSERT INTO t VALUES (?1, hex(zeroblob(500)))", [n])
-                .unwrap();
+            database.execute("INSERT INTO t VALUES (?1, hex(zeroblob(500)))", [n]).unwrap();
         }
-        let status: String = database
-            .query_row("PRAGMA ebbpool_status", [], |row| row.get(0))
-            .unwrap();
+        let status: String = database.query_row("PRAGMA ebbpool_status", [], |row| row.get(0)).unwrap();
         let status: Value = serde_json::from_str(&status).unwrap();
-        assert_eq!(
-            (&status["log"], &status["page_size"]),
-            (&"wal".into(), &2048.into())
-        );
+        assert_eq!((&status["log"], &status["page_size"]), (&"wal".into(), &2048.into()));
         // What a power cut would leave.
         let copy = directory.path().join("copy.db");
         for suffix in ["", "-wal"] {
-            std::fs::copy(
-                format!("{}{suffix}", path.display()),
-                format!("{}{suffix}", copy.display()),
-            )
-            .unwrap();
+            std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display())).unwrap();
         }
         let count = |database: &Connection| -> i64 {
-            let ok: String = database
-                .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-                .unwrap();
+            let ok: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
             assert_eq!(ok, "ok");
-            database
-                .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
-                .unwrap()
+            database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
         };
         assert_eq!(count(&open(&copy)), round * 50);
         drop(database);
@@ -146,13 +118,6 @@ fn an_encrypted_database_uses_the_log_of_sqlite() {
         let plain: Vec<u8> = bytes.iter().take(16).map(|byte| byte ^ KEY).collect();
         assert_eq!(plain, b"SQLite format 3\0");
     }
-    let left: Vec<_> = std::fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert!(
-        left.iter()
-            .all(|name| !name.to_string_lossy().ends_with("-ebb")),
-        "{left:?}"
-    );
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with("-ebb")), "{left:?}");
 }

@@ -62,11 +62,7 @@ fn part() {
             }
             // Its journal is in the scope no more than the database itself.
             let other = open(&directory, "other.db", "").unwrap();
-            other
-                .execute_batch(
-                    "PRAGMA journal_mode=WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1);",
-                )
-                .unwrap();
+            other.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
             println!("index {}", directory.join("other.db-shm").exists());
         }
         "named" => {
@@ -91,9 +87,7 @@ fn part() {
             let database = open(&directory, "home.db", "?window=1000").unwrap();
             let rows = "CREATE TABLE t (a); INSERT INTO t VALUES (1);";
             database.execute_batch(rows).unwrap();
-            database
-                .query_row("PRAGMA ebbpool_flush", [], |_| Ok(()))
-                .unwrap();
+            database.query_row("PRAGMA ebbpool_flush", [], |_| Ok(())).unwrap();
             database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
             match part.as_str() {
                 // SAFETY: the function ends the process.
@@ -111,12 +105,9 @@ fn part() {
         "descriptors" => {
             let count = || {
                 let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
-                let targets =
-                    descriptors.filter_map(|it| std::fs::read_link(it.unwrap().path()).ok());
+                let targets = descriptors.filter_map(|it| std::fs::read_link(it.unwrap().path()).ok());
                 let texts = targets.map(|it| it.display().to_string());
-                texts
-                    .filter(|it| it.contains("/home.db") || it.contains("memfd:ebbpool"))
-                    .count()
+                texts.filter(|it| it.contains("/home.db") || it.contains("memfd:ebbpool")).count()
             };
             let open = |parameters| {
                 let database = open(&directory, "home.db", parameters).unwrap();
@@ -176,14 +167,9 @@ fn a_default_vfs_takes_the_databases_of_its_scope() {
     lines(&output, &["home.db 5 9", "other.db plain 9", "index true"]);
     // A mistake takes nothing, and says so once.
     let output = scope(&[("EBBPOOL_SQLITE_FILES", "home.db:[")]);
-    lines(
-        &output,
-        &["home.db plain 9", "other.db plain 9", "index true"],
-    );
+    lines(&output, &["home.db plain 9", "other.db plain 9", "index true"]);
     let errors = String::from_utf8_lossy(&output.stderr);
-    let said = errors
-        .lines()
-        .filter(|line| line.contains("EBBPOOL_SQLITE_FILES=home.db:[: a [ has no ]"));
+    let said = errors.lines().filter(|line| line.contains("EBBPOOL_SQLITE_FILES=home.db:[: a [ has no ]"));
     assert_eq!(said.count(), 1, "{errors}");
     // A program that names the VFS itself has chosen its databases.
     let directory = tempfile::tempdir().unwrap();
@@ -194,12 +180,7 @@ fn a_default_vfs_takes_the_databases_of_its_scope() {
 fn a_misspelled_parameter_of_a_name_cannot_be_opened() {
     let directory = tempfile::tempdir().unwrap();
     let output = child("parameters", directory.path(), &[]);
-    let expected = [
-        "[] true",
-        "[?colour=red] true",
-        "[?windwo=0] false",
-        "[?vfs=ebbpool&colour=red] false",
-    ];
+    let expected = ["[] true", "[?colour=red] true", "[?windwo=0] false", "[?vfs=ebbpool&colour=red] false"];
     lines(&output, &expected);
 }
 
@@ -210,9 +191,8 @@ fn a_process_that_ends_at_once_or_closes_everything_loses_its_window() {
         child(part, directory.path(), &[]);
         ebbpool_sqlite::register(false).unwrap();
         let database = open(directory.path(), "home.db", "?vfs=ebbpool").unwrap();
-        let rows = database.query_row("SELECT count(*), max(a) FROM t", [], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-        });
+        let rows =
+            database.query_row("SELECT count(*), max(a) FROM t", [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
         assert_eq!(rows.unwrap(), (1, 1), "{part}");
     }
 }

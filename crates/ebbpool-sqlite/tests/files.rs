@@ -34,27 +34,19 @@ fn log_of(path: &Path) -> PathBuf {
 }
 
 fn status(database: &Connection) -> Value {
-    let text: String = database
-        .query_row("PRAGMA ebbpool_status", [], |row| row.get(0))
-        .unwrap();
+    let text: String = database.query_row("PRAGMA ebbpool_status", [], |row| row.get(0)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
 fn count(database: &Connection) -> i64 {
-    database
-        .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
-        .unwrap()
+    database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
 }
 
 /// A table with one row that is in place, and one that is in the log only.
 fn with_a_log(path: &Path) -> Connection {
     let database = open(path, "window=0").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);")
-        .unwrap();
-    database
-        .query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
+    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
     database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(status(&database)["written"]["checkpoints"], 2);
     assert!(log_of(path).exists());
@@ -79,19 +71,12 @@ fn closing_leaves_a_plain_database() {
         for log in ["deltas", "wal"] {
             let (directory, path) = directory();
             let database = open(&path, &format!("log={log}")).unwrap();
-            database
-                .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
-                .unwrap();
-            database
-                .execute_batch("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1), (2); COMMIT;")
-                .unwrap();
+            database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+            database.execute_batch("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1), (2); COMMIT;").unwrap();
             let unsaved = status(&database)["oldest_unsaved_seconds"].clone();
             assert!(unsaved.is_number(), "{mode} {log}");
             database.close().unwrap();
-            let left: Vec<_> = std::fs::read_dir(directory.path())
-                .unwrap()
-                .map(|entry| entry.unwrap().file_name())
-                .collect();
+            let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert_eq!(left, ["home.db"], "{mode} {log}");
             let database = plain(&path);
             assert_eq!(count(&database), 2);
@@ -107,14 +92,8 @@ fn without_the_library_there_is_an_older_database_that_cannot_be_written() {
     let (_copies, copy) = copy_of(&path);
     let without = plain(&copy);
     assert_eq!(count(&without), 1);
-    let refused = without
-        .execute_batch("INSERT INTO t VALUES (3)")
-        .unwrap_err();
-    assert_eq!(
-        refused.sqlite_error_code(),
-        Some(ErrorCode::ReadOnly),
-        "{refused}"
-    );
+    let refused = without.execute_batch("INSERT INTO t VALUES (3)").unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::ReadOnly), "{refused}");
     drop(without);
     assert_eq!(count(&open(&copy, "").unwrap()), 2);
     assert_eq!(count(&plain(&copy)), 2);
@@ -130,14 +109,8 @@ fn a_log_of_another_version_of_the_database_is_refused() {
     // Another database in its place, as when a backup is restored.
     std::fs::copy(&path, &copy).unwrap();
     let database = open(&copy, "").unwrap();
-    let refused = database
-        .query_row("SELECT * FROM t", [], |_| Ok(()))
-        .unwrap_err();
-    assert_eq!(
-        refused.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen),
-        "{refused}"
-    );
+    let refused = database.query_row("SELECT * FROM t", [], |_| Ok(())).unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{refused}");
     assert!(log_of(&copy).exists(), "the log is not touched");
     drop(database);
     std::fs::remove_file(log_of(&copy)).unwrap();
@@ -149,9 +122,7 @@ fn a_log_of_another_kind_is_taken_over() {
     for (first, second) in [("deltas", "wal"), ("wal", "deltas")] {
         let (_directory, path) = directory();
         let database = open(&path, &format!("window=0&log={first}")).unwrap();
-        database
-            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
-            .unwrap();
+        database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)").unwrap();
         let (_copies, copy) = copy_of(&path);
         let again = open(&copy, &format!("window=0&log={second}")).unwrap();
         assert_eq!(count(&again), 2);
@@ -167,23 +138,14 @@ fn options_that_make_no_sense_are_refused() {
     let (_directory, path) = directory();
     for options in ["window=x", "log=none", "memory=3"] {
         let refused = open(&path, options).unwrap_err();
-        assert_eq!(
-            refused.sqlite_error_code(),
-            Some(ErrorCode::CannotOpen),
-            "{options}"
-        );
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{options}");
     }
     let database = open(&path, "window=7").unwrap();
     database.execute_batch("CREATE TABLE t (a)").unwrap();
     let window = |sql: &str| database.query_row(sql, [], |row| row.get::<_, String>(0));
     assert_eq!(window("PRAGMA ebbpool_window").unwrap(), "7");
     assert_eq!(window("PRAGMA ebbpool_window=0.5").unwrap(), "0.5");
-    assert!(
-        window("PRAGMA ebbpool_window=x")
-            .unwrap_err()
-            .to_string()
-            .contains("expected seconds")
-    );
+    assert!(window("PRAGMA ebbpool_window=x").unwrap_err().to_string().contains("expected seconds"));
     assert_eq!(status(&database)["window_seconds"], 0.5);
 }
 
@@ -191,9 +153,7 @@ fn options_that_make_no_sense_are_refused() {
 fn the_window_ends_by_itself() {
     let (_directory, path) = directory();
     let database = open(&path, "window=0.2").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
     let begin = Instant::now();
     while !status(&database)["oldest_unsaved_seconds"].is_null() {
         assert!(begin.elapsed() < Duration::from_secs(20), "no epoch");
@@ -206,16 +166,12 @@ fn the_window_ends_by_itself() {
 #[test]
 fn a_file_that_can_only_be_read_is_left_to_sqlite() {
     let (_directory, path) = directory();
-    plain(&path)
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-        .unwrap();
+    plain(&path).execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let database = Connection::open_with_flags(uri(&path, ""), flags).unwrap();
     assert_eq!(count(&database), 1);
     // Nothing is locked: another program may write.
-    plain(&path)
-        .execute_batch("INSERT INTO t VALUES (2)")
-        .unwrap();
+    plain(&path).execute_batch("INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(count(&database), 2);
 }
 
@@ -224,38 +180,22 @@ fn a_transaction_larger_than_memory_goes_to_a_temporary_file() {
     for mode in ["delete", "wal"] {
         let (_directory, path) = directory();
         let database = open(&path, "memory=1M&window=1000").unwrap();
-        database
-            .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
-            .unwrap();
-        database
-            .execute_batch("PRAGMA cache_size=20; CREATE TABLE t (a); BEGIN;")
-            .unwrap();
+        database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+        database.execute_batch("PRAGMA cache_size=20; CREATE TABLE t (a); BEGIN;").unwrap();
         for n in 0..2000 {
-            database
-                .execute("INSERT INTO t VALUES (hex(zeroblob(?1)))", [2000 + n % 7])
-                .unwrap();
+            database.execute("INSERT INTO t VALUES (hex(zeroblob(?1)))", [2000 + n % 7]).unwrap();
         }
-        assert!(
-            status(&database)["written"]["temporary_bytes"]
-                .as_u64()
-                .unwrap()
-                > 1 << 20,
-            "{mode}"
-        );
+        assert!(status(&database)["written"]["temporary_bytes"].as_u64().unwrap() > 1 << 20, "{mode}");
         database.execute_batch("ROLLBACK; BEGIN").unwrap();
         for n in 0..2000 {
-            database
-                .execute("INSERT INTO t VALUES (hex(zeroblob(?1)))", [2000 + n % 7])
-                .unwrap();
+            database.execute("INSERT INTO t VALUES (hex(zeroblob(?1)))", [2000 + n % 7]).unwrap();
         }
         database.execute_batch("COMMIT").unwrap();
         let most = status(&database)["most_memory_bytes"].as_u64().unwrap();
         assert!(most < 1 << 20, "{mode}: {most} bytes");
         drop(database);
         let database = plain(&path);
-        let ok: String = database
-            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-            .unwrap();
+        let ok: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!((ok.as_str(), count(&database)), ("ok", 2000));
     }
 }
@@ -274,9 +214,7 @@ fn transfers(mode: &str, log: &str) {
     let (_directory, path) = directory();
     let options = format!("window=0.05&log={log}&memory=1M&log_limit=300k");
     let database = open(&path, &options).unwrap();
-    database
-        .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
-        .unwrap();
+    database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
     database
         .execute_batch(
             "PRAGMA wal_autocheckpoint=50; CREATE TABLE t (id INTEGER PRIMARY KEY, n INT, f BLOB); CREATE INDEX t_n ON t(n);
@@ -312,16 +250,9 @@ fn transfers(mode: &str, log: &str) {
     assert!(status(&database)["written"]["epochs"].as_u64().unwrap() > 2);
     drop(database);
     let plain = plain(&path);
-    let ok: String = plain
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
+    let ok: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(ok, "ok");
-    assert_eq!(
-        plain
-            .query_row("SELECT sum(n) FROM t", [], |row| row.get::<_, i64>(0))
-            .unwrap(),
-        0
-    );
+    assert_eq!(plain.query_row("SELECT sum(n) FROM t", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
 
 /// Runs one test of this program in a process of its own, which finds the path in its environment.
@@ -355,14 +286,8 @@ fn finds_the_database_busy() {
     let path = path_of_parent();
     for database in [open(&path, "").unwrap(), plain(&path)] {
         database.busy_timeout(Duration::ZERO).unwrap();
-        let refused = database
-            .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
-            .unwrap_err();
-        assert_eq!(
-            refused.sqlite_error_code(),
-            Some(ErrorCode::DatabaseBusy),
-            "{refused}"
-        );
+        let refused = database.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{refused}");
     }
 }
 
@@ -374,9 +299,7 @@ fn another_name_of_an_open_database_finds_it_locked() {
     std::fs::hard_link(&path, &other).unwrap();
     let named = open(&other, "window=0").unwrap();
     named.busy_timeout(Duration::ZERO).unwrap();
-    let error = named
-        .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
-        .unwrap_err();
+    let error = named.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
     drop(named);
     assert_eq!(count(&database), 2);
@@ -387,10 +310,7 @@ fn a_process_that_ends_without_closing_loses_nothing() {
     let (_directory, path) = directory();
     let output = in_another_process("ends_without_closing", &path);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    assert!(
-        !log_of(&path).exists(),
-        "the end of a process closes what no statement uses"
-    );
+    assert!(!log_of(&path).exists(), "the end of a process closes what no statement uses");
     assert_eq!(count(&plain(&path)), 1);
 }
 
@@ -399,9 +319,7 @@ fn a_process_that_ends_without_closing_loses_nothing() {
 fn ends_without_closing() {
     let database = open(&path_of_parent(), "window=1000").unwrap();
     database.execute_batch("CREATE TABLE t (a)").unwrap();
-    database
-        .query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))
-        .unwrap();
+    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
     database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
     std::mem::forget(database);
     std::process::exit(7);
@@ -446,15 +364,11 @@ fn a_child_cannot_use_what_it_inherited() {
 fn forks() {
     let path = path_of_parent();
     let database = open(&path, "window=1000").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
     // SAFETY: the child uses only this thread, and ends without running destructors.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let inherited = database
-            .execute_batch("INSERT INTO t VALUES (9)")
-            .unwrap_err();
+        let inherited = database.execute_batch("INSERT INTO t VALUES (9)").unwrap_err();
         let is_misuse = inherited.sqlite_error_code() == Some(ErrorCode::ApiMisuse);
         let own = open(&path, "").unwrap();
         own.busy_timeout(Duration::ZERO).unwrap();
@@ -474,9 +388,7 @@ fn forks() {
 fn an_old_log_goes_in_place_by_itself() {
     let (_directory, path) = directory();
     let database = open(&path, "window=0&checkpoint_age=0.3").unwrap();
-    database
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
     let begin = Instant::now();
     while status(&database)["log_bytes_now"].as_u64().unwrap() > 1024 {
         assert!(begin.elapsed() < Duration::from_secs(20), "no checkpoint");
@@ -494,12 +406,8 @@ fn a_long_log_goes_in_place_while_commits_go_on() {
             let (_directory, path) = directory();
             let options = format!("window=0&log_limit=50k&log={log}");
             let database = open(&path, &options).unwrap();
-            database
-                .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
-                .unwrap();
-            database
-                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-                .unwrap();
+            database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+            database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
             let (mut before, mut checkpoints) = (0, 0);
             for n in 0..20_000 {
                 let update = "UPDATE t SET a=randomblob(?1)";

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
-    Child, PATIENCE, beside, copy_of, count, directory, error_code, integrity, is_alone,
-    kill_myself, open, plain, run_victim, set_journal, status, try_count,
+    Child, PATIENCE, beside, copy_of, count, directory, error_code, integrity, is_alone, kill_myself, open, plain, run_victim,
+    set_journal, status, try_count,
 };
 
 /// How long a child may take. What takes longer hangs.
@@ -51,9 +51,7 @@ fn insert(database: &Connection) -> rusqlite::Result<()> {
 }
 
 fn with_table(database: &Connection) {
-    database
-        .execute_batch("CREATE TABLE IF NOT EXISTS t (a)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE IF NOT EXISTS t (a)").unwrap();
 }
 
 /// Opens a database and inserts, again and again until that works or takes too long.
@@ -151,10 +149,7 @@ fn a_child_has_a_database_as_soon_as_its_parent_has_closed_it() {
         for _ in 0..3 {
             insert(&database).unwrap();
         }
-        let (used, closed) = (
-            directory.path().join("used"),
-            directory.path().join("closed"),
-        );
+        let (used, closed) = (directory.path().join("used"), directory.path().join("closed"));
         let child = Child::fork(|| {
             // SAFETY: the child gives its copy of the connection up, and never drops the original.
             let inherited = unsafe { std::ptr::read(&database) };
@@ -202,11 +197,7 @@ fn a_child_has_a_database_as_soon_as_its_parent_that_reads_has_closed_it() {
             // SAFETY: the child gives its copy of the connection up, and never drops the original.
             let inherited = unsafe { std::ptr::read(&reader) };
             let own = open(&path, "window=0").unwrap();
-            assert_eq!(
-                error_code(insert(&own)),
-                Some(ErrorCode::DatabaseBusy),
-                "beside the parent"
-            );
+            assert_eq!(error_code(insert(&own)), Some(ErrorCode::DatabaseBusy), "beside the parent");
             let read = error_code(try_count(&inherited));
             // In a transaction SQLite answers from its cache.
             assert!(mode == "delete" || read == Some(ErrorCode::ApiMisuse));
@@ -319,8 +310,7 @@ fn a_child_that_exits_leaves_its_parent_all() {
     let other = Child::fork(|| {
         let by_library = open(&path, "").and_then(|database| insert(&database));
         let plain = insert(&plain(&path));
-        let is_busy =
-            |answer: rusqlite::Result<()>| error_code(answer) == Some(ErrorCode::DatabaseBusy);
+        let is_busy = |answer: rusqlite::Result<()>| error_code(answer) == Some(ErrorCode::DatabaseBusy);
         i32::from(!(is_busy(by_library) && is_busy(plain)))
     });
     assert_eq!(other.wait(SOON), Some(0));
@@ -465,9 +455,7 @@ fn a_child_keeps_the_files_that_have_the_numbers_of_the_librarys() {
         database.execute_batch("CREATE TABLE t (a)").unwrap();
         // SAFETY: what is closed is used no more: the process is killed.
         unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
-        let files: Vec<_> = (0..20)
-            .map(|_| std::fs::File::open("/dev/null").unwrap())
-            .collect();
+        let files: Vec<_> = (0..20).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
         let child = Child::fork(|| {
             let open = files.iter().filter(|file| file.metadata().is_ok());
             open.count() as i32

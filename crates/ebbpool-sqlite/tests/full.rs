@@ -24,8 +24,7 @@ fn fill(database: &Connection) -> Vec<i64> {
             Ok(_) => acknowledged.push(id),
             Err(error) => {
                 let code = error.sqlite_error_code();
-                let is_full =
-                    matches!(code, Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure));
+                let is_full = matches!(code, Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure));
                 assert!(is_full, "{error}");
                 refused += 1;
                 if refused > 4 {
@@ -54,9 +53,7 @@ fn table_on(bench: &Bench, disk: &FaultyDisk, mode: &str, options: &str) -> Conn
     let database = bench.open(options).unwrap();
     let set = format!("PRAGMA journal_mode={mode}");
     database.query_row(&set, [], |_| Ok(())).unwrap();
-    database
-        .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
-        .unwrap();
+    database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, x)").unwrap();
     database
 }
 
@@ -65,22 +62,15 @@ fn table_on(bench: &Bench, disk: &FaultyDisk, mode: &str, options: &str) -> Conn
 fn what_is_acknowledged_stays_and_what_is_refused_is_not_there() {
     let bench = Bench::new("full");
     for mode in ["wal", "delete", "truncate", "persist", "memory"] {
-        for options in [
-            "window=0",
-            "window=30",
-            "window=30&log=wal",
-            "window=0&log=wal",
-        ] {
+        for options in ["window=0", "window=30", "window=30&log=wal", "window=0&log=wal"] {
             for checkpoint in ["", "PRAGMA ebbpool_flush"] {
                 let when = format!("{mode}, {options}, {checkpoint:?}");
                 let disk = FaultyDisk::new(1);
                 let database = table_on(&bench, &disk, mode, options);
-                database
-                    .execute_batch("INSERT INTO t VALUES (0, 1); DELETE FROM t")
-                    .unwrap();
-                let _ = database.prepare(checkpoint).and_then(|mut flush| {
-                    flush.query([]).and_then(|mut rows| rows.next().map(|_| ()))
-                });
+                database.execute_batch("INSERT INTO t VALUES (0, 1); DELETE FROM t").unwrap();
+                let _ = database
+                    .prepare(checkpoint)
+                    .and_then(|mut flush| flush.query([]).and_then(|mut rows| rows.next().map(|_| ())));
                 disk.set_capacity(300_000);
                 let acknowledged = fill(&database);
                 assert_eq!(ids(&database), acknowledged, "{when}");
@@ -111,9 +101,7 @@ fn the_window_ends_on_a_full_disk() {
             let disk = FaultyDisk::new(2);
             let database = table_on(&bench, &disk, mode, &options);
             for second in 1..3 {
-                database
-                    .execute("INSERT INTO t VALUES (?1, 1)", [-second])
-                    .unwrap();
+                database.execute("INSERT INTO t VALUES (?1, 1)", [-second]).unwrap();
                 bench.instance.set_time(f64::from(second) * 40.0).unwrap();
             }
             database.execute_batch("DELETE FROM t").unwrap();
@@ -143,17 +131,13 @@ fn what_closing_could_not_sync_waits_in_the_process() {
                 let disk = FaultyDisk::new(3);
                 let database = table_on(&bench, &disk, mode, &options);
                 for second in 1..=rounds {
-                    database
-                        .execute("INSERT INTO t VALUES (?1, 1)", [second])
-                        .unwrap();
+                    database.execute("INSERT INTO t VALUES (?1, 1)", [second]).unwrap();
                     bench.instance.set_time(f64::from(second) * 40.0).unwrap();
                 }
                 disk.inject(Fault::failing(DiskOperation::Sync, EIO).forever());
                 let mut expected: Vec<i64> = (1..=i64::from(rounds)).collect();
                 for id in 10..20 {
-                    database
-                        .execute("INSERT INTO t VALUES (?1, 1)", [id])
-                        .unwrap();
+                    database.execute("INSERT INTO t VALUES (?1, 1)", [id]).unwrap();
                     expected.push(id);
                 }
                 database.close().unwrap();
@@ -166,11 +150,7 @@ fn what_closing_could_not_sync_waits_in_the_process() {
                 }
                 disk.heal();
                 // The timer of the library tries again; here the clock stands still.
-                drop(
-                    bench
-                        .open(&options)
-                        .map(|again| assert_eq!(ids(&again), expected)),
-                );
+                drop(bench.open(&options).map(|again| assert_eq!(ids(&again), expected)));
                 assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
                 disk.crash(7);
                 disk.restart();
@@ -189,9 +169,7 @@ fn closing_is_tried_again_by_itself() {
     let bench = Bench::new("again");
     let disk = FaultyDisk::new(4);
     let database = table_on(&bench, &disk, "wal", "window=30");
-    database
-        .execute_batch("INSERT INTO t VALUES (1, 1)")
-        .unwrap();
+    database.execute_batch("INSERT INTO t VALUES (1, 1)").unwrap();
     disk.inject(Fault::failing(DiskOperation::Sync, EIO).forever());
     database.close().unwrap();
     disk.heal();
@@ -212,19 +190,12 @@ fn a_refused_commit_is_not_there_for_the_next_connection() {
     let bench = Bench::new("refused");
     let mut failures = Vec::new();
     for operation in [DiskOperation::Write, DiskOperation::Sync] {
-        for options in [
-            "window=0",
-            "window=30",
-            "window=0&log=wal",
-            "window=30&log=wal",
-        ] {
+        for options in ["window=0", "window=30", "window=0&log=wal", "window=30&log=wal"] {
             for rounds in [0, 1, 3] {
                 for stays in [false, true] {
                     let refused = refused_commits(&bench, operation, options, rounds, stays);
                     if let Err(why) = refused {
-                        failures.push(format!(
-                            "{operation:?}, {options}, {rounds}, a connection stays: {stays}: {why}"
-                        ));
+                        failures.push(format!("{operation:?}, {options}, {rounds}, a connection stays: {stays}: {why}"));
                     }
                 }
             }
@@ -233,13 +204,7 @@ fn a_refused_commit_is_not_there_for_the_next_connection() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn refused_commits(
-    bench: &Bench,
-    operation: DiskOperation,
-    options: &str,
-    rounds: i64,
-    stays: bool,
-) -> Result<(), String> {
+fn refused_commits(bench: &Bench, operation: DiskOperation, options: &str, rounds: i64, stays: bool) -> Result<(), String> {
     let disk = FaultyDisk::new(5);
     let database = table_on(bench, &disk, "wal", options);
     let mut expected = Vec::new();
@@ -288,13 +253,9 @@ fn check_pages(database: &Connection) -> Result<(), String> {
 }
 
 fn check_ids(database: &Connection, expected: &[i64], when: &str) -> Result<(), String> {
-    let mut statement = database
-        .prepare("SELECT id FROM t ORDER BY id")
-        .map_err(|error| format!("{when}: {error}"))?;
+    let mut statement = database.prepare("SELECT id FROM t ORDER BY id").map_err(|error| format!("{when}: {error}"))?;
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
-    let found: Vec<i64> = rows
-        .collect::<rusqlite::Result<_>>()
-        .map_err(|error| format!("{when}: {error}"))?;
+    let found: Vec<i64> = rows.collect::<rusqlite::Result<_>>().map_err(|error| format!("{when}: {error}"))?;
     match found == expected {
         true => Ok(()),
         false => Err(format!("{when}: {found:?}, not {expected:?}")),
@@ -320,9 +281,7 @@ fn what_was_refused_does_not_keep_readers_away() {
                     )
                     .unwrap();
                 bench.instance.set_time(100.0).unwrap();
-                database
-                    .execute_batch("UPDATE t SET x=zeroblob(100002)")
-                    .unwrap();
+                database.execute_batch("UPDATE t SET x=zeroblob(100002)").unwrap();
                 disk.set_capacity(disk.used());
                 let big = "INSERT INTO t VALUES (3, randomblob(90000)); INSERT INTO t VALUES (4, randomblob(300000))";
                 let refused = database.execute_batch(big);
@@ -350,15 +309,7 @@ fn a_recovery_whose_sync_has_failed_is_made_durable_by_the_next_opening() {
                 for is_killed in [false, true] {
                     for (rows, is_closed) in [(0, true), (2, true), (2, false)] {
                         for seed in 1..5 {
-                            let recovery = Recovery {
-                                before,
-                                after,
-                                nth,
-                                is_killed,
-                                rows,
-                                is_closed,
-                                seed,
-                            };
+                            let recovery = Recovery { before, after, nth, is_killed, rows, is_closed, seed };
                             if let Err(why) = recovery.run(&bench) {
                                 failures.push(format!("{recovery:?}: {why}"));
                             }
@@ -402,9 +353,7 @@ impl Recovery {
         }
         crash(bench, &disk, 11, Some(first));
         disk.inject(Fault::failing(DiskOperation::Sync, EIO).nth(self.nth));
-        let _ = bench
-            .open(self.after)
-            .map(|database| check_pages(&database));
+        let _ = bench.open(self.after).map(|database| check_pages(&database));
         disk.heal();
         if self.is_killed {
             bench.forget();
@@ -413,9 +362,7 @@ impl Recovery {
         let text = |error: rusqlite::Error| error.to_string();
         let second = bench.open(self.after).map_err(text)?;
         for id in 3..3 + self.rows {
-            second
-                .execute("INSERT INTO t VALUES (?1, 1)", [id])
-                .map_err(text)?;
+            second.execute("INSERT INTO t VALUES (?1, 1)", [id]).map_err(text)?;
         }
         check_ids(&second, &expected, "recovered")?;
         if self.is_closed {
@@ -444,11 +391,7 @@ fn plain_on(bench: &Bench, disk: &FaultyDisk) -> Connection {
     bench.forget();
     bench.machine.insert(disk);
     let plain = bench.open_plain().unwrap();
-    plain
-        .execute_batch("PRAGMA synchronous=FULL; CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
-        .unwrap();
-    plain
-        .query_row("PRAGMA journal_mode=wal", [], |_| Ok(()))
-        .unwrap();
+    plain.execute_batch("PRAGMA synchronous=FULL; CREATE TABLE t (id INTEGER PRIMARY KEY, x)").unwrap();
+    plain.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
     plain
 }

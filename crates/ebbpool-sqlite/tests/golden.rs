@@ -45,13 +45,9 @@ fn write_database(database: &Connection) {
         )
     };
     let execute = |sql: &str| database.execute_batch(sql).unwrap();
-    execute(
-        "PRAGMA page_size=512; PRAGMA auto_vacuum=FULL; CREATE TABLE t (id INTEGER PRIMARY KEY, text);",
-    );
+    execute("PRAGMA page_size=512; PRAGMA auto_vacuum=FULL; CREATE TABLE t (id INTEGER PRIMARY KEY, text);");
     execute(&of_long(5));
-    database
-        .query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))
-        .unwrap();
+    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
     execute("UPDATE t SET text='changed' WHERE id=2");
     execute(&of_long(8));
     execute("DELETE FROM t WHERE id>7");
@@ -59,17 +55,10 @@ fn write_database(database: &Connection) {
 }
 
 fn judge(database: &Connection) {
-    let one = |sql: &str| {
-        database
-            .query_row(sql, [], |row| row.get::<_, String>(0))
-            .unwrap()
-    };
+    let one = |sql: &str| database.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
     assert_eq!(one("PRAGMA integrity_check"), "ok");
     assert_eq!(one("SELECT group_concat(id) FROM t"), "1,2,3,4,5,6,7,100");
-    assert_eq!(
-        one("SELECT group_concat(length(text)) FROM t"),
-        "400,7,400,400,400,400,400,8"
-    );
+    assert_eq!(one("SELECT group_concat(length(text)) FROM t"), "400,7,400,400,400,400,400,8");
     assert_eq!(one("SELECT text FROM t WHERE id=2"), "changed");
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use ebbpool_sqlite::inspect::health_of;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use support::real::{
-    beside, copy_of, count, database_of_victim, directory, error_code, is_alone, kill_myself, open,
-    plain, run_alone, run_victim, set_journal, status, try_count, uri,
+    beside, copy_of, count, database_of_victim, directory, error_code, is_alone, kill_myself, open, plain, run_alone,
+    run_victim, set_journal, status, try_count, uri,
 };
 
 fn insert(database: &Connection) {
@@ -19,9 +19,7 @@ fn insert(database: &Connection) {
 }
 
 fn window(database: &Connection) -> String {
-    database
-        .query_row("PRAGMA ebbpool_window", [], |row| row.get(0))
-        .unwrap()
+    database.query_row("PRAGMA ebbpool_window", [], |row| row.get(0)).unwrap()
 }
 
 /// The rows that a killed process would leave.
@@ -81,9 +79,7 @@ fn a_handle_with_a_shorter_window_leaves_it_to_its_commits() {
         let (_directory, path) = directory();
         let usual = open(&path, "window=1000").unwrap();
         set_journal(&usual, "wal");
-        usual
-            .execute_batch("CREATE TABLE t (a); PRAGMA ebbpool_flush")
-            .unwrap();
+        usual.execute_batch("CREATE TABLE t (a); PRAGMA ebbpool_flush").unwrap();
         let hasty = open(&path, "window=0.3").unwrap();
         insert(&hasty);
         match closes {
@@ -130,8 +126,7 @@ fn connections_that_only_read_work_beside_a_writer() {
             let (_directory, path) = directory();
             let made = plain(&path);
             set_journal(&made, mode);
-            made.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-                .unwrap();
+            made.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
             made.close().unwrap();
             let when = format!("{mode}, {options}");
             let before = open_with(&path, "mode=ro").unwrap();
@@ -151,8 +146,7 @@ fn connections_that_only_read_work_beside_a_writer() {
                 let other = open_with(&path, peculiar).unwrap();
                 let found = error_code(try_count(&other));
                 // Without locks SQLite opens no WAL.
-                let expected =
-                    (peculiar != "immutable=1" && mode == "wal").then_some(ErrorCode::CannotOpen);
+                let expected = (peculiar != "immutable=1" && mode == "wal").then_some(ErrorCode::CannotOpen);
                 assert_eq!(found, expected, "{when}, {peculiar}");
             }
             writer.close().unwrap();
@@ -225,13 +219,7 @@ fn parameters_that_nothing_knows_are_refused() {
         let refused = error_code(open(&path, options).map(drop));
         assert_eq!(refused, Some(ErrorCode::CannotOpen), "{options}");
     }
-    for options in [
-        "mode=rwc",
-        "cache=private",
-        "psow=1",
-        "modeof=/dev/null",
-        "window=0&log=wal",
-    ] {
+    for options in ["mode=rwc", "cache=private", "psow=1", "modeof=/dev/null", "window=0&log=wal"] {
         let opened = open(&path, options);
         assert!(opened.is_ok(), "{options}: {opened:?}");
     }
@@ -308,10 +296,7 @@ fn try_to_write(path: &Path, database: rusqlite::Result<Connection>, mode: &str)
         }
     }
     let rows = try_count(&plain(path)).map_err(|error| error.sqlite_error_code());
-    answers.push(format!(
-        "{rows:?}, version {}",
-        support::real::write_version(path)
-    ));
+    answers.push(format!("{rows:?}, version {}", support::real::write_version(path)));
     answers
 }
 
@@ -330,14 +315,11 @@ fn a_directory_that_cannot_be_written_is_left_to_sqlite() {
     for existing in ["delete", "wal"] {
         for mode in ["delete", "memory", "off", "wal", "truncate"] {
             for window in ["0", "30"] {
-                let files = ["ours", "plain"]
-                    .map(|name| beside(&path, &format!(".{existing}.{mode}.{window}.{name}")));
+                let files = ["ours", "plain"].map(|name| beside(&path, &format!(".{existing}.{mode}.{window}.{name}")));
                 for file in &files {
                     let database = plain(file);
                     set_journal(&database, existing);
-                    database
-                        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-                        .unwrap();
+                    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
                     drop(database);
                     set_mode(file, 0o666);
                 }

@@ -54,9 +54,7 @@ fn a_database_made_anew_is_not_the_one_that_was_deleted_while_open() {
     before.execute_batch(setup).unwrap();
     std::fs::remove_file(&path).unwrap();
     let after = open(&path);
-    after
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (2);")
-        .unwrap();
+    after.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (2);").unwrap();
     assert!(before.execute("INSERT INTO t VALUES (3)", []).is_err());
     drop(before);
     assert_eq!(numbers(&after), [2]);
@@ -92,17 +90,13 @@ fn closing_a_moved_database_leaves_the_logs_of_a_new_one_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.db");
     let before = open(&path);
-    before
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA ebbpool_checkpoint")
-        .unwrap();
+    before.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA ebbpool_checkpoint").unwrap();
     before.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     let moved = path.with_extension("old");
     std::fs::rename(&path, &moved).unwrap();
     let after = plain(&path);
     set_journal(&after, "wal");
-    after
-        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (3)")
-        .unwrap();
+    after.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (3)").unwrap();
     let foreign = path.with_extension("db-ebb");
     // Another file, and not the one that the moved database has open.
     let _ = std::fs::remove_file(&foreign);
@@ -124,17 +118,12 @@ fn a_database_whose_directory_is_renamed_keeps_its_commits() {
         let sql = format!("PRAGMA ebbpool_window={window}");
         database.query_row(&sql, [], |_| Ok(())).unwrap();
         set_journal(&database, mode);
-        database
-            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)")
-            .unwrap();
+        database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)").unwrap();
         let moved = directory.path().join("moved");
         std::fs::rename(&inner, &moved).unwrap();
         let mut expected = vec![1, 2];
         for number in 3..20 {
-            if database
-                .execute("INSERT INTO t VALUES (?1)", [number])
-                .is_ok()
-            {
+            if database.execute("INSERT INTO t VALUES (?1)", [number]).is_ok() {
                 expected.push(number);
             }
         }
@@ -147,10 +136,7 @@ fn a_database_whose_directory_is_renamed_keeps_its_commits() {
 #[test]
 fn a_database_that_is_moved_while_open_takes_its_commits_along() {
     let directory = tempfile::tempdir().unwrap();
-    let (path, moved) = (
-        directory.path().join("x.db"),
-        directory.path().join("moved.db"),
-    );
+    let (path, moved) = (directory.path().join("x.db"), directory.path().join("moved.db"));
     let before = open(&path);
     let setup = "CREATE TABLE t (a); INSERT INTO t VALUES (1);";
     before.execute_batch(setup).unwrap();

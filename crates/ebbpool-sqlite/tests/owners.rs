@@ -11,8 +11,8 @@ use std::path::Path;
 use ebbpool_sqlite::inspect::lock_holder;
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
-    beside, copy_of, count, database_of_victim, directory, error_code, integrity, kill_myself,
-    open, plain, run_alone, run_victim, set_journal, try_count,
+    beside, copy_of, count, database_of_victim, directory, error_code, integrity, kill_myself, open, plain, run_alone,
+    run_victim, set_journal, try_count,
 };
 
 fn insert(database: &Connection) -> rusqlite::Result<()> {
@@ -145,43 +145,33 @@ fn with_its_log(name: &str, change: fn(&Path)) {
 
 #[test]
 fn nothing_is_lost_after_the_log_was_deleted_under_its_owner() {
-    with_its_log(
-        "nothing_is_lost_after_the_log_was_deleted_under_its_owner",
-        |path| std::fs::remove_file(beside(path, "-ebb")).unwrap(),
-    );
+    with_its_log("nothing_is_lost_after_the_log_was_deleted_under_its_owner", |path| {
+        std::fs::remove_file(beside(path, "-ebb")).unwrap()
+    });
 }
 
 #[test]
 fn nothing_is_lost_after_the_log_was_replaced_under_its_owner() {
-    with_its_log(
-        "nothing_is_lost_after_the_log_was_replaced_under_its_owner",
-        |path| std::fs::rename(beside(path, ".earlier"), beside(path, "-ebb")).unwrap(),
-    );
+    with_its_log("nothing_is_lost_after_the_log_was_replaced_under_its_owner", |path| {
+        std::fs::rename(beside(path, ".earlier"), beside(path, "-ebb")).unwrap()
+    });
 }
 
 #[test]
 fn nothing_is_lost_after_something_else_took_the_place_of_the_log() {
-    with_its_log(
-        "nothing_is_lost_after_something_else_took_the_place_of_the_log",
-        |path| {
-            let other = beside(path, ".other");
-            std::fs::write(&other, "not a log").unwrap();
-            std::fs::rename(other, beside(path, "-ebb")).unwrap();
-        },
-    );
+    with_its_log("nothing_is_lost_after_something_else_took_the_place_of_the_log", |path| {
+        let other = beside(path, ".other");
+        std::fs::write(&other, "not a log").unwrap();
+        std::fs::rename(other, beside(path, "-ebb")).unwrap();
+    });
 }
 
 #[test]
 fn nothing_is_lost_after_the_log_was_cut_off_under_its_owner() {
-    with_its_log(
-        "nothing_is_lost_after_the_log_was_cut_off_under_its_owner",
-        |path| {
-            let log = std::fs::File::options()
-                .write(true)
-                .open(beside(path, "-ebb"));
-            log.unwrap().set_len(0).unwrap();
-        },
-    );
+    with_its_log("nothing_is_lost_after_the_log_was_cut_off_under_its_owner", |path| {
+        let log = std::fs::File::options().write(true).open(beside(path, "-ebb"));
+        log.unwrap().set_len(0).unwrap();
+    });
 }
 
 /// With a window the commits of the last seconds have no log yet: the owner closes, and all is there.
@@ -212,11 +202,7 @@ fn many_processes_take_turns() {
     const NAME: &str = "many_processes_take_turns";
     if let Some(path) = database_of_victim(NAME) {
         for round in 0..20 {
-            let database = if round % 5 == 4 {
-                plain(&path)
-            } else {
-                open(&path, "window=0").unwrap()
-            };
+            let database = if round % 5 == 4 { plain(&path) } else { open(&path, "window=0").unwrap() };
             let patience = std::time::Duration::from_secs(30);
             database.busy_timeout(patience).unwrap();
             insert(&database).unwrap();
@@ -227,9 +213,7 @@ fn many_processes_take_turns() {
     let (_directory, path) = directory();
     plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
     std::thread::scope(|scope| {
-        let processes: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| run_alone(NAME, &path, &[])))
-            .collect();
+        let processes: Vec<_> = (0..4).map(|_| scope.spawn(|| run_alone(NAME, &path, &[]))).collect();
         for process in processes {
             let (status, output) = process.join().unwrap();
             assert!(status.success(), "{output}");
@@ -260,9 +244,7 @@ fn a_journal_that_is_deleted_meanwhile_is_no_error() {
         let opened = (0..400).try_for_each(|_| {
             let database = open(&path, "")?;
             match database.query_row("SELECT count(*) FROM t", [], |_| Ok(())) {
-                Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
-                    Err(error)
-                }
+                Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => Err(error),
                 _ => Ok(()),
             }
         });

@@ -31,12 +31,7 @@ enum End {
 const ENDS: [End; 3] = [End::Close, End::CutLast, End::CutAtOnce];
 
 /// The answer of a database after the end.
-fn judge_end(
-    bench: Bench,
-    disk: &FaultyDisk,
-    ledger: &Ledger,
-    options: &str,
-) -> Result<(), String> {
+fn judge_end(bench: Bench, disk: &FaultyDisk, ledger: &Ledger, options: &str) -> Result<(), String> {
     let text = |error: rusqlite::Error| error.to_string();
     if disk.is_off() {
         disk.restart();
@@ -49,9 +44,7 @@ fn judge_end(
     for suffix in ["-ebb", "-wal", "-journal"] {
         let left = disk.bytes(&format!("{PATH}{suffix}"));
         let mut first = [0];
-        let read = left
-            .read_at(0, &mut first)
-            .map_err(|error| error.to_string())?;
+        let read = left.read_at(0, &mut first).map_err(|error| error.to_string())?;
         // A journal that persists begins with zeros.
         if read > 0 && (suffix != "-journal" || first != [0]) {
             return Err(format!("{suffix} was left behind"));
@@ -59,9 +52,7 @@ fn judge_end(
     }
     let plain = bench.open_plain().map_err(text)?;
     ledger.check(&plain, Since::Acknowledged, "plain SQLite")?;
-    plain
-        .execute_batch("CREATE TABLE after (a)")
-        .map_err(|error| format!("plain SQLite cannot write: {error}"))
+    plain.execute_batch("CREATE TABLE after (a)").map_err(|error| format!("plain SQLite cannot write: {error}"))
 }
 
 fn set_up(bench: Bench, seed: u64) -> (FaultyDisk, Arc<Ledger>) {
@@ -96,9 +87,7 @@ fn between_unlock_and_commit(
     let is_durable = window == 0;
     ledger.acknowledge_tables(is_durable);
     for _ in 0..30 {
-        ledger
-            .transact(&first, &mut random, is_durable)
-            .map_err(text)?;
+        ledger.transact(&first, &mut random, is_durable).map_err(text)?;
     }
     let other = Actor::new(bench, &disk, &options, 3, &ledger);
     let other = Arc::new(Mutex::new(other));
@@ -106,9 +95,8 @@ fn between_unlock_and_commit(
     let (acting, off) = (Arc::clone(&other), disk.clone());
     let (planned, done) = (actions.to_vec(), AtomicU64::new(0));
     bench.between.observe(move |call| {
-        let is_commit = call.method == "xFileControl"
-            && call.at == i64::from(ffi::FCNTL_COMMIT_PHASETWO)
-            && call.kind == FileKind::Main;
+        let is_commit =
+            call.method == "xFileControl" && call.at == i64::from(ffi::FCNTL_COMMIT_PHASETWO) && call.kind == FileKind::Main;
         if is_commit && done.fetch_add(1, Ordering::Relaxed) == 0 {
             let mut other = acting.lock().unwrap();
             for action in &planned {
@@ -155,29 +143,13 @@ fn a_commit_is_taken_whatever_happens_before_sqlite_announces_it() {
     let bench = Bench::new("announced");
     let mut failures = Vec::new();
     for action in ACTIONS {
-        for further in [
-            None,
-            Some(Action::Read),
-            Some(Action::Write),
-            Some(Action::Checkpoint("TRUNCATE")),
-        ] {
-            for (window, end) in [0, 3]
-                .into_iter()
-                .flat_map(|window| ENDS.map(|end| (window, end)))
-            {
-                for (actions, afterwards) in [
-                    (vec![action], further),
-                    (
-                        [Some(action), further].into_iter().flatten().collect(),
-                        None,
-                    ),
-                ] {
-                    if let Err(why) =
-                        between_unlock_and_commit(bench, &actions, afterwards, window, end)
-                    {
-                        failures.push(format!(
-                            "{actions:?}, then {afterwards:?}, window {window}, {end:?}: {why}"
-                        ));
+        for further in [None, Some(Action::Read), Some(Action::Write), Some(Action::Checkpoint("TRUNCATE"))] {
+            for (window, end) in [0, 3].into_iter().flat_map(|window| ENDS.map(|end| (window, end))) {
+                for (actions, afterwards) in
+                    [(vec![action], further), ([Some(action), further].into_iter().flatten().collect(), None)]
+                {
+                    if let Err(why) = between_unlock_and_commit(bench, &actions, afterwards, window, end) {
+                        failures.push(format!("{actions:?}, then {afterwards:?}, window {window}, {end:?}: {why}"));
                     }
                 }
             }
@@ -206,9 +178,7 @@ impl Interleaving {
     fn run(&self, bench: Bench) -> Result<Vec<bool>, String> {
         let (disk, ledger) = set_up(bench, self.at);
         let options = format!("window={}&memory=1M&log_limit=20000", self.window);
-        let others: Vec<Actor> = [5, 6]
-            .map(|seed| Actor::new(bench, &disk, &options, seed ^ self.at, &ledger))
-            .into();
+        let others: Vec<Actor> = [5, 6].map(|seed| Actor::new(bench, &disk, &options, seed ^ self.at, &ledger)).into();
         let others = Arc::new(Mutex::new(others));
         let calls = Arc::new(Mutex::new(Vec::new()));
         self.observe(bench, &disk, &others, &calls);
@@ -229,18 +199,12 @@ impl Interleaving {
         Ok(calls.clone())
     }
 
-    fn observe(
-        &self,
-        bench: Bench,
-        disk: &FaultyDisk,
-        others: &Arc<Mutex<Vec<Actor>>>,
-        calls: &Arc<Mutex<Vec<bool>>>,
-    ) {
+    fn observe(&self, bench: Bench, disk: &FaultyDisk, others: &Arc<Mutex<Vec<Actor>>>, calls: &Arc<Mutex<Vec<bool>>>) {
         let (others, calls, disk) = (Arc::clone(others), Arc::clone(calls), disk.clone());
         let this = self.clone();
         bench.between.observe(move |call| {
-            let is_critical = matches!(call.method, "xFileControl" | "xShmLock" | "xSync")
-                || (call.method == "xUnlock" && call.at == 0);
+            let is_critical =
+                matches!(call.method, "xFileControl" | "xShmLock" | "xSync") || (call.method == "xUnlock" && call.at == 0);
             let call = {
                 let mut calls = calls.lock().unwrap();
                 calls.push(is_critical);
@@ -292,14 +256,8 @@ impl Interleaving {
         };
         let mut random = Rng::with_seed(self.at);
         let first = bench.between.open(PATH, options)?;
-        let exclusive = if self.is_exclusive {
-            "EXCLUSIVE"
-        } else {
-            "NORMAL"
-        };
-        first.execute_batch(&format!(
-            "PRAGMA page_size=512; PRAGMA locking_mode={exclusive}"
-        ))?;
+        let exclusive = if self.is_exclusive { "EXCLUSIVE" } else { "NORMAL" };
+        first.execute_batch(&format!("PRAGMA page_size=512; PRAGMA locking_mode={exclusive}"))?;
         let set = format!("PRAGMA journal_mode={}", self.journal);
         patiently(&mut || first.query_row(&set, [], |_| Ok(())))?;
         first.execute_batch("PRAGMA cache_size=10")?;
@@ -361,27 +319,15 @@ fn interleavings(bench: Bench, journal: &'static str, is_exclusive: bool) -> (u6
         let points = quiet.run(bench).unwrap();
         for (at, is_critical) in (0..).zip(points) {
             // Where commits come about there are few calls, and much to go wrong.
-            let stride = if is_critical {
-                stride.div_ceil(4)
-            } else {
-                stride
-            };
+            let stride = if is_critical { stride.div_ceil(4) } else { stride };
             for (index, second) in ACTIONS.into_iter().enumerate() {
                 let mut random = Rng::with_seed(at * 16 + index as u64);
                 let end = ENDS[random.usize(0..3)];
-                let third = random
-                    .bool()
-                    .then(|| (random.u64(0..20), ACTIONS[random.usize(0..ACTIONS.len())]));
+                let third = random.bool().then(|| (random.u64(0..20), ACTIONS[random.usize(0..ACTIONS.len())]));
                 if random.u64(0..stride) != 0 {
                     continue;
                 }
-                let case = Interleaving {
-                    end,
-                    at,
-                    second,
-                    third,
-                    ..quiet
-                };
+                let case = Interleaving { end, at, second, third, ..quiet };
                 run += 1;
                 if let Err(why) = case.run(bench) {
                     failures.push(format!("{why}: {case:?}"));
@@ -409,10 +355,5 @@ fn other_connections_may_act_between_any_two_calls() {
     let failures: Vec<&String> = results.iter().flat_map(|(_, failures)| failures).collect();
     println!("{run} interleavings");
     let shown: Vec<&str> = failures.iter().take(8).map(|why| why.as_str()).collect();
-    assert!(
-        failures.is_empty(),
-        "{} of {run}:\n{}",
-        failures.len(),
-        shown.join("\n")
-    );
+    assert!(failures.is_empty(), "{} of {run}:\n{}", failures.len(), shown.join("\n"));
 }

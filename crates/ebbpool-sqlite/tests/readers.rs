@@ -71,10 +71,7 @@ impl Gate {
     /// Waits until a sync waits.
     fn wait_for_a_sync(&self) {
         let state = self.state.lock().unwrap();
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(state, SOON, |state| state.waiting == 0)
-            .unwrap();
+        let (state, _) = self.changed.wait_timeout_while(state, SOON, |state| state.waiting == 0).unwrap();
         assert!(state.waiting > 0, "nothing is synced");
     }
 }
@@ -101,9 +98,7 @@ impl Slow {
         let vfs = CString::new(format!("ebbpool-slow-{name}")).unwrap();
         let vfs: &'static CStr = Box::leak(vfs.into_boxed_c_str());
         // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let registered = unsafe {
-            ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), vfs, below.name())
-        };
+        let registered = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), vfs, below.name()) };
         registered.unwrap();
         Slow { vfs, below, gate }
     }
@@ -179,11 +174,7 @@ fn readers_go_on_while_a_commit_or_a_checkpoint_is_synced() {
             let writer = filled(&slow, &path, mode, options);
             let reader = slow.open(&path, options);
             assert_eq!(read(&reader), 500);
-            let found = slow.meanwhile(
-                &path,
-                move || run(&writer, work),
-                move || (read(&reader), reader),
-            );
+            let found = slow.meanwhile(&path, move || run(&writer, work), move || (read(&reader), reader));
             assert!((500..=501).contains(&found.0), "{mode}, {work}, {options}");
             drop(found);
             let plain = plain(&path);
@@ -208,9 +199,8 @@ fn count_turns(slow: &Slow, begun: &Arc<AtomicU64>) -> Arc<AtomicU64> {
         if call.method == "xSync" && COMMITS.get() {
             synced.store(begun.load(Ordering::SeqCst), Ordering::SeqCst);
         }
-        let is_checkpoint = call.method == "xWrite"
-            && call.count == 1 << 16
-            && matches!(call.kind, FileKind::Main | FileKind::Wal);
+        let is_checkpoint =
+            call.method == "xWrite" && call.count == 1 << 16 && matches!(call.kind, FileKind::Main | FileKind::Wal);
         let now = synced.load(Ordering::SeqCst);
         if is_checkpoint && seen.swap(now, Ordering::SeqCst) != now {
             turned.fetch_add(1, Ordering::SeqCst);
@@ -268,9 +258,7 @@ fn commits_go_on_between_the_slices_of_a_checkpoint() {
         slow.below.observe_no_more();
         let plain = plain(&path);
         assert_eq!(integrity(&plain), "ok");
-        let sum: i64 = plain
-            .query_row("SELECT sum(b) FROM t", [], |row| row.get(0))
-            .unwrap();
+        let sum: i64 = plain.query_row("SELECT sum(b) FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!(sum as u64, 8000 + begun.load(Ordering::SeqCst));
     }
 }
@@ -306,11 +294,7 @@ fn a_database_is_opened_and_read_while_it_is_synced() {
         let (_directory, path) = directory();
         let writer = filled(&slow, &path, mode, "window=0");
         let (opening, same) = (slow.clone(), path.clone());
-        let found = slow.meanwhile(
-            &path,
-            move || run(&writer, work),
-            move || read(&opening.open(&same, "window=0")),
-        );
+        let found = slow.meanwhile(&path, move || run(&writer, work), move || read(&opening.open(&same, "window=0")));
         assert!((500..=501).contains(&found), "{mode}, {work}");
     }
 }
@@ -428,12 +412,7 @@ fn other_databases_go_on() {
 #[test]
 fn other_databases_are_opened_used_and_closed_while_one_closes() {
     let slow = Slow::new("closing");
-    for (mode, window) in [
-        ("delete", "0"),
-        ("wal", "0"),
-        ("delete", "30"),
-        ("wal", "30"),
-    ] {
+    for (mode, window) in [("delete", "0"), ("wal", "0"), ("delete", "30"), ("wal", "30")] {
         let options = format!("window={window}");
         let (_directory, path) = directory();
         let (_other_directory, other) = directory();
@@ -441,9 +420,8 @@ fn other_databases_are_opened_used_and_closed_while_one_closes() {
         run(&closing, "INSERT INTO t (a) VALUES (1)");
         let used = filled(&slow, &other, mode, &options);
         let (opening, third) = (slow.clone(), other.with_file_name("third.db"));
-        let beside: Vec<PathBuf> = ["-journal", "-wal"]
-            .map(|suffix| PathBuf::from(format!("{}{suffix}", other.display())))
-            .into();
+        let beside: Vec<PathBuf> =
+            ["-journal", "-wal"].map(|suffix| PathBuf::from(format!("{}{suffix}", other.display()))).into();
         let found = slow.meanwhile(
             &path,
             move || drop(closing),

@@ -13,12 +13,7 @@ use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
 use support::cases::{Bench, PATH};
 
-const FILES: [(&str, &str); 4] = [
-    ("main", PATH),
-    ("a", "/a.db"),
-    ("b", "/b.db"),
-    ("c", "/c.db"),
-];
+const FILES: [(&str, &str); 4] = [("main", PATH), ("a", "/a.db"), ("b", "/b.db"), ("c", "/c.db")];
 /// The rows of a file.
 type Contents = BTreeMap<i64, Vec<u8>>;
 
@@ -35,18 +30,13 @@ fn contents(database: &Connection, schema: &str) -> Result<Contents, String> {
     let failed = |error: rusqlite::Error| format!("{sql}: {error}");
     let mut statement = database.prepare(&sql).map_err(failed)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
-    rows.map_err(failed)?
-        .collect::<Result<_, _>>()
-        .map_err(failed)
+    rows.map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
 fn all(database: &Connection) -> Result<Vec<Contents>, String> {
     // Else pages in the cache hide those of the file.
     run(database, "PRAGMA shrink_memory")?;
-    FILES
-        .iter()
-        .map(|(schema, _)| contents(database, schema))
-        .collect()
+    FILES.iter().map(|(schema, _)| contents(database, schema)).collect()
 }
 
 fn whole(database: &Connection, schema: &str) -> Result<(), String> {
@@ -104,19 +94,9 @@ impl<'a> Play<'a> {
                 [20_000, 200_000, 4_000_000][random.usize(0..3)]
             ),
             window,
-            modes: (0..4)
-                .map(|_| {
-                    if mixed {
-                        modes[random.usize(0..6)]
-                    } else {
-                        one
-                    }
-                })
-                .collect(),
+            modes: (0..4).map(|_| if mixed { modes[random.usize(0..6)] } else { one }).collect(),
             lock,
-            sizes: (0..4)
-                .map(|_| [512, 1024, 4096, 8192][random.usize(0..4)])
-                .collect(),
+            sizes: (0..4).map(|_| [512, 1024, 4096, 8192][random.usize(0..4)]).collect(),
             vacuums: (0..4).map(|_| random.u32(0..3)).collect(),
             now: 0.0,
             history: Vec::new(),
@@ -145,18 +125,14 @@ impl<'a> Play<'a> {
     }
 
     fn connect(&self, path: &str) -> Result<Connection, String> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
         let vfs = match self.is_ours {
             true => self.bench.ours,
             false => self.bench.machine.name(),
         };
         let opened = Connection::open_with_flags_and_vfs(self.name(path), flags, vfs);
         let database = opened.map_err(|error| error.to_string())?;
-        database
-            .busy_timeout(Duration::ZERO)
-            .map_err(|error| error.to_string())?;
+        database.busy_timeout(Duration::ZERO).map_err(|error| error.to_string())?;
         Ok(database)
     }
 
@@ -165,78 +141,41 @@ impl<'a> Play<'a> {
         run(&database, &format!("PRAGMA locking_mode={}", self.lock))?;
         for (at, (schema, path)) in FILES.iter().enumerate() {
             if at > 0 {
-                run(
-                    &database,
-                    &format!("ATTACH '{}' AS {schema}", self.name(path)),
-                )?;
-                run(
-                    &database,
-                    &format!("PRAGMA {schema}.locking_mode={}", self.lock),
-                )?;
+                run(&database, &format!("ATTACH '{}' AS {schema}", self.name(path)))?;
+                run(&database, &format!("PRAGMA {schema}.locking_mode={}", self.lock))?;
             }
-            run(
-                &database,
-                &format!("PRAGMA {schema}.page_size={}", self.sizes[at]),
-            )?;
-            run(
-                &database,
-                &format!("PRAGMA {schema}.auto_vacuum={}", self.vacuums[at]),
-            )?;
-            run(
-                &database,
-                &format!("PRAGMA {schema}.journal_mode={}", self.modes[at]),
-            )?;
+            run(&database, &format!("PRAGMA {schema}.page_size={}", self.sizes[at]))?;
+            run(&database, &format!("PRAGMA {schema}.auto_vacuum={}", self.vacuums[at]))?;
+            run(&database, &format!("PRAGMA {schema}.journal_mode={}", self.modes[at]))?;
             run(&database, &format!("PRAGMA {schema}.cache_size=8"))?;
             run(&database, &format!("PRAGMA {schema}.synchronous=2"))?;
-            run(
-                &database,
-                &format!("CREATE TABLE IF NOT EXISTS {schema}.t (n INTEGER PRIMARY KEY, f BLOB)"),
-            )?;
-            run(
-                &database,
-                &format!("CREATE INDEX IF NOT EXISTS {schema}.t_f ON t(f)"),
-            )?;
+            run(&database, &format!("CREATE TABLE IF NOT EXISTS {schema}.t (n INTEGER PRIMARY KEY, f BLOB)"))?;
+            run(&database, &format!("CREATE INDEX IF NOT EXISTS {schema}.t_f ON t(f)"))?;
         }
         Ok(database)
     }
 
     fn fault(&mut self) {
         let (_, path) = FILES[self.random.usize(0..4)];
-        let endings: &[&str] = if self.is_ours {
-            &["", "-ebb", "-wal"]
-        } else {
-            &["", "-wal", "-journal"]
-        };
+        let endings: &[&str] = if self.is_ours { &["", "-ebb", "-wal"] } else { &["", "-wal", "-journal"] };
         let file = format!("{path}{}", endings[self.random.usize(0..3)]);
         let nth = self.random.u64(0..12);
         let is_full = self.random.u32(0..3) > 0;
         let on = match is_full {
             true => DiskOperation::Write,
-            false => [
-                DiskOperation::Write,
-                DiskOperation::Sync,
-                DiskOperation::Change,
-            ][self.random.usize(0..3)],
+            false => [DiskOperation::Write, DiskOperation::Sync, DiskOperation::Change][self.random.usize(0..3)],
         };
         let is_one = self.random.u32(0..3) > 0;
         let is_forever = self.random.u32(0..3) > 0;
-        self.say(format!(
-            "fault {on:?} full={is_full} nth={nth} file={is_one} {file} forever={is_forever}"
-        ));
+        self.say(format!("fault {on:?} full={is_full} nth={nth} file={is_one} {file} forever={is_forever}"));
         // Not of the super-journal: where its deletion fails the directory's sync, SQLite itself commits and says that it has not.
         let files: Vec<String> = match is_one {
             true => vec![file],
-            false => FILES
-                .iter()
-                .flat_map(|(_, path)| endings.iter().map(move |end| format!("{path}{end}")))
-                .collect(),
+            false => FILES.iter().flat_map(|(_, path)| endings.iter().map(move |end| format!("{path}{end}"))).collect(),
         };
         for file in files {
-            let fault = Fault::failing(on, if is_full { ENOSPC } else { EIO })
-                .nth(nth)
-                .of(&file);
-            self.disk
-                .inject(if is_forever { fault.forever() } else { fault });
+            let fault = Fault::failing(on, if is_full { ENOSPC } else { EIO }).nth(nth).of(&file);
+            self.disk.inject(if is_forever { fault.forever() } else { fault });
         }
     }
 
@@ -256,10 +195,7 @@ impl<'a> Play<'a> {
                         [10, 700, 3000, 20_000, 60_000][self.random.usize(0..5)]
                     )
                 }
-                4 => format!(
-                    "UPDATE {schema}.t SET f=randomblob({}) WHERE n>={n} AND n<{n}+3",
-                    self.random.u32(1..3000)
-                ),
+                4 => format!("UPDATE {schema}.t SET f=randomblob({}) WHERE n>={n} AND n<{n}+3", self.random.u32(1..3000)),
                 5 => format!("DELETE FROM {schema}.t WHERE n>={n} AND n<{n}+4"),
                 6 => format!("DELETE FROM {schema}.t WHERE n>{n}"),
                 7 => {
@@ -325,14 +261,8 @@ impl<'a> Play<'a> {
     fn compare(&self, found: &[Contents], expected: &[Contents], when: &str) -> Result<(), String> {
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
             if found != expected {
-                let keys =
-                    |all: &Contents| all.iter().map(|(n, f)| (*n, f.len())).collect::<Vec<_>>();
-                return Err(format!(
-                    "{when}: {} differs: {:?} in place of {:?}",
-                    FILES[at].0,
-                    keys(found),
-                    keys(expected)
-                ));
+                let keys = |all: &Contents| all.iter().map(|(n, f)| (*n, f.len())).collect::<Vec<_>>();
+                return Err(format!("{when}: {} differs: {:?} in place of {:?}", FILES[at].0, keys(found), keys(expected)));
             }
         }
         Ok(())
@@ -378,14 +308,8 @@ impl<'a> Play<'a> {
         for (at, (schema, _)) in FILES.iter().enumerate() {
             self.next += 1;
             let n = self.next;
-            let done = run(
-                database,
-                &format!("INSERT INTO {schema}.t VALUES ({n}, x'01')"),
-            );
-            self.say(format!(
-                "insert {n} into {schema} -> {:?}",
-                done.as_ref().err()
-            ));
+            let done = run(database, &format!("INSERT INTO {schema}.t VALUES ({n}, x'01')"));
+            self.say(format!("insert {n} into {schema} -> {:?}", done.as_ref().err()));
             done?;
             let mut now = self.history.last().cloned().unwrap_or_default();
             now[at].insert(n, vec![1]);
@@ -405,10 +329,7 @@ impl<'a> Play<'a> {
         let expected = self.history.last().cloned().unwrap_or_default();
         match contents(&other, "main") {
             Ok(found) if found != expected[at] => {
-                return Err(format!(
-                    "another connection sees something else in {}",
-                    FILES[at].0
-                ));
+                return Err(format!("another connection sees something else in {}", FILES[at].0));
             }
             Ok(_) => {}
             Err(error) => self.say(format!("other: {error}")),
@@ -416,15 +337,8 @@ impl<'a> Play<'a> {
         if self.random.bool() {
             self.next += 1;
             let n = self.next;
-            let done = run(
-                &other,
-                &format!("INSERT INTO t VALUES ({n}, zeroblob(900))"),
-            );
-            self.say(format!(
-                "other inserts {n} into {} -> {:?}",
-                FILES[at].0,
-                done.as_ref().err()
-            ));
+            let done = run(&other, &format!("INSERT INTO t VALUES ({n}, zeroblob(900))"));
+            self.say(format!("other inserts {n} into {} -> {:?}", FILES[at].0, done.as_ref().err()));
             if done.is_ok() {
                 let mut now = expected;
                 now[at].insert(n, vec![0; 900]);
@@ -436,11 +350,7 @@ impl<'a> Play<'a> {
 
     fn crash(&mut self, database: Connection) -> Result<Connection, String> {
         let closes = self.random.u32(0..3) == 0;
-        self.say(format!(
-            "power cut closes={closes} durable={} of {}",
-            self.durable,
-            self.history.len()
-        ));
+        self.say(format!("power cut closes={closes} durable={} of {}", self.durable, self.history.len()));
         let mut database = Some(database);
         if closes {
             drop(database.take());
@@ -453,16 +363,10 @@ impl<'a> Play<'a> {
         self.disk.heal();
         let again = self.open()?;
         let found = all(&again)?;
-        let least = if closes || self.window == 0 || !self.is_ours {
-            self.history.len() - 1
-        } else {
-            self.durable
-        };
+        let least = if closes || self.window == 0 || !self.is_ours { self.history.len() - 1 } else { self.durable };
         for (at, found) in found.iter().enumerate() {
             let memory = self.modes[at] == "memory" && !self.is_ours;
-            let known = self.history[least..]
-                .iter()
-                .any(|state| state[at] == *found);
+            let known = self.history[least..].iter().any(|state| state[at] == *found);
             if !known && !memory {
                 let before = self.history.iter().rposition(|state| state[at] == *found);
                 return Err(format!(
@@ -545,10 +449,7 @@ fn setting(name: &str, usual: u64) -> u64 {
 #[test]
 fn refused_transactions_are_in_no_file() {
     let bench = Bench::new("refused");
-    let (first, programs) = (
-        setting("EBBPOOL_FIRST_SEED", 0),
-        setting("EBBPOOL_PROGRAMS", 60),
-    );
+    let (first, programs) = (setting("EBBPOOL_FIRST_SEED", 0), setting("EBBPOOL_PROGRAMS", 60));
     let (mut refused, mut wrong) = (0, Vec::new());
     for seed in first..first + programs {
         let mut ours = Play::new(&bench, seed, true);

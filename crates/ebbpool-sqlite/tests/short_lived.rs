@@ -92,9 +92,7 @@ impl Counted {
         let ours = CString::new(format!("ebbpool-counted-{name}")).unwrap();
         let ours: &'static CStr = Box::leak(ours.into_boxed_c_str());
         // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let registered = unsafe {
-            ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, below.name())
-        };
+        let registered = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, below.name()) };
         registered.unwrap();
         Counted { card, below, ours }
     }
@@ -130,19 +128,14 @@ impl Counted {
         *self.card.lock().unwrap() = Card::default();
         for _ in 0..30 {
             let database = self.open(&path, options);
-            database
-                .execute("INSERT INTO t (a) VALUES ('a measurement')", [])
-                .unwrap();
+            database.execute("INSERT INTO t (a) VALUES ('a measurement')", []).unwrap();
             database.close().unwrap();
         }
         drop(keeper);
         // What closing has left to a thread is counted too.
         std::thread::sleep(Duration::from_millis(50));
         let database = plain(&path);
-        assert_eq!(
-            (count(&database), integrity(&database).as_str()),
-            (5030, "ok")
-        );
+        assert_eq!((count(&database), integrity(&database).as_str()), (5030, "ok"));
         let mut card = self.card.lock().unwrap();
         card.write_out_all();
         (card.bytes, card.syncs)
@@ -156,12 +149,7 @@ fn a_program_that_inserts_a_row_writes_no_more_than_with_plain_sqlite() {
     for mode in ["delete", "truncate", "persist", "wal"] {
         for has_keeper in [false, true] {
             let (plain_bytes, plain_syncs) = counted.cost(mode, has_keeper, None);
-            for options in [
-                "window=0",
-                "window=30",
-                "window=0&log=wal",
-                "window=30&log=wal",
-            ] {
+            for options in ["window=0", "window=30", "window=0&log=wal", "window=30&log=wal"] {
                 let (bytes, syncs) = counted.cost(mode, has_keeper, Some(options));
                 let line = format!(
                     "{mode}, another connection open: {has_keeper}, {options}: {bytes} bytes and {syncs} syncs, plain SQLite {plain_bytes} and {plain_syncs}"

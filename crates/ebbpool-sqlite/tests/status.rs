@@ -33,27 +33,19 @@ fn years_of_a_card_follow_from_what_is_written() {
     }
     bench.instance.set_time(59.0).unwrap();
     let early = status("").unwrap();
-    assert_eq!(
-        (&early["seconds"], &early["written"]["card_years"]),
-        (&59.0.into(), &Value::Null)
-    );
+    assert_eq!((&early["seconds"], &early["written"]["card_years"]), (&59.0.into(), &Value::Null));
     bench.instance.set_time(3600.0).unwrap();
     let usual = status("").unwrap();
     assert_eq!(usual["card"], "sd-a1");
     let figure = |status: &Value, part: &str, name: &str| status[part][name].as_f64().unwrap();
     // Years times bytes is the endurance.
-    let endurance = ["written", "without_ebbpool"]
-        .map(|part| figure(&usual, part, "card_years") * figure(&usual, part, "bytes"));
+    let endurance =
+        ["written", "without_ebbpool"].map(|part| figure(&usual, part, "card_years") * figure(&usual, part, "bytes"));
     assert!((endurance[0] / endurance[1] - 1.0).abs() < 1e-9);
-    assert!(
-        figure(&usual, "written", "card_years") > figure(&usual, "without_ebbpool", "card_years")
-    );
+    assert!(figure(&usual, "written", "card_years") > figure(&usual, "without_ebbpool", "card_years"));
     let other = status("='emmc-5.1'").unwrap();
     assert_eq!(other["card"], "emmc-5.1");
-    assert_ne!(
-        figure(&other, "written", "card_years"),
-        figure(&usual, "written", "card_years")
-    );
+    assert_ne!(figure(&other, "written", "card_years"), figure(&usual, "written", "card_years"));
     for (value, why) in [("='hdd1'", "magnetic"), ("='nosuch'", "is no device")] {
         let error = status(value).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
@@ -67,8 +59,7 @@ fn a_bulk_load_writes_each_page_once() {
     database.execute_batch("CREATE TABLE t (a)").unwrap();
     let written = || {
         let status = status(&database, "").unwrap();
-        let [all, temporary] =
-            ["bytes", "temporary_bytes"].map(|name| status["written"][name].as_u64().unwrap());
+        let [all, temporary] = ["bytes", "temporary_bytes"].map(|name| status["written"][name].as_u64().unwrap());
         all - temporary
     };
     let before = written();
@@ -119,9 +110,7 @@ fn metrics_count_on_when_a_database_is_opened_again() {
     metrics::with_local_recorder(&recorded, || {
         for round in 0..3 {
             let database = bench.open("window=0").unwrap();
-            database
-                .execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)")
-                .unwrap();
+            database.execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)").unwrap();
             let status = status(&database, "").unwrap();
             let figure = |part: &str, name: &str| status[part][name].as_u64().unwrap();
             let commits = status["commits"].as_u64().unwrap();
@@ -136,10 +125,7 @@ fn metrics_count_on_when_a_database_is_opened_again() {
     assert_eq!(counter("requested_bytes_total /x.db"), expected[1]);
     // Closing brings the log in place, which no status has.
     let written = ["log", "database"].map(|to| counter(&format!("written_bytes_total /x.db {to}")));
-    assert!(
-        written.iter().sum::<u64>() > expected[2],
-        "{written:?}, {expected:?}"
-    );
+    assert!(written.iter().sum::<u64>() > expected[2], "{written:?}, {expected:?}");
     assert_eq!(counter("checkpoints_total /x.db"), 4);
 }
 

@@ -50,19 +50,11 @@ unsafe impl Sync for Methods {}
 // SAFETY: as above.
 unsafe impl Send for Methods {}
 
-static OPEN: OnceLock<
-    unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int,
-> = OnceLock::new();
+static OPEN: OnceLock<unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int> = OnceLock::new();
 static BELOW: OnceLock<Methods> = OnceLock::new();
 static ABOVE: OnceLock<Methods> = OnceLock::new();
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: the call is passed on; the handle is that of the VFS below, with other methods.
     unsafe {
         let code = OPEN.get().unwrap()(vfs, name, file, flags, out);
@@ -83,13 +75,10 @@ unsafe extern "C" fn open(
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
     // SAFETY: the call is passed on, and the buffer has as many bytes.
-    let mut bytes =
-        unsafe { std::slice::from_raw_parts(from.cast::<u8>(), count as usize) }.to_vec();
+    let mut bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), count as usize) }.to_vec();
     let pass = |at: i64, bytes: &[u8]| {
         // SAFETY: as above.
-        unsafe {
-            (BELOW.get().unwrap().0.xWrite)(file, bytes.as_ptr().cast(), bytes.len() as c_int, at)
-        }
+        unsafe { (BELOW.get().unwrap().0.xWrite)(file, bytes.as_ptr().cast(), bytes.len() as c_int, at) }
     };
     let wrong = WRONG.get();
     if at < HEADER || wrong == Wrong::Nothing {
@@ -199,9 +188,7 @@ fn commits_whose_frames_lack_a_checksum_are_there_after_a_close() {
             work(&database);
             let inside = rows(&database);
             assert_eq!(inside.0, 42, "{wrong:?} {window}");
-            database
-                .execute_batch("PRAGMA wal_checkpoint(RESTART)")
-                .unwrap();
+            database.execute_batch("PRAGMA wal_checkpoint(RESTART)").unwrap();
             work_again(&database);
             let inside = rows(&database);
             WRONG.set(Wrong::Nothing);
@@ -214,9 +201,7 @@ fn commits_whose_frames_lack_a_checksum_are_there_after_a_close() {
 /// A few rows more.
 fn work_again(database: &Connection) {
     for key in 100..110 {
-        database
-            .execute("INSERT INTO t VALUES (?1, zeroblob(9000))", [key])
-            .unwrap();
+        database.execute("INSERT INTO t VALUES (?1, zeroblob(9000))", [key]).unwrap();
     }
 }
 
@@ -230,14 +215,10 @@ fn who_makes_the_index_anew_finds_commits_whose_frames_lacked_a_checksum() {
         let name = format!("file:{}?vfs=frames&window=30", path.display());
         let keeper = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
         WRONG.set(wrong);
-        database
-            .execute_batch("PRAGMA wal_autocheckpoint=0")
-            .unwrap();
+        database.execute_batch("PRAGMA wal_autocheckpoint=0").unwrap();
         work(&database);
         let inside = rows(&database);
-        database
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .unwrap();
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         drop(database);
         // The next connection makes the index from the frames.
         let database = open_on(&path, "&window=30");
@@ -274,9 +255,7 @@ fn after_a_commit_that_the_wal_never_had_no_other_one_is_acknowledged() {
     database.execute_batch("PRAGMA cache_size=1000").unwrap();
     work_again(&database);
     WRONG.set(Wrong::Never);
-    database
-        .execute("INSERT INTO t VALUES (200, zeroblob(9000))", [])
-        .unwrap();
+    database.execute("INSERT INTO t VALUES (200, zeroblob(9000))", []).unwrap();
     WRONG.set(Wrong::Nothing);
     HELD.take();
     let says_so = || {
@@ -320,9 +299,7 @@ fn open_exclusive(path: &Path, window: &str) -> Connection {
     drop(open_on(path, window));
     let name = format!("file:{}?vfs=frames{window}", path.display());
     let database = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
-    database
-        .execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=5")
-        .unwrap();
+    database.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=5").unwrap();
     database
 }
 
@@ -332,18 +309,12 @@ fn large(database: &Connection, is_longer: bool) -> rusqlite::Result<()> {
         true => "INSERT INTO t SELECT k + 2000, zeroblob(1600 + k) FROM t",
         false => "DELETE FROM t WHERE k > 10; PRAGMA incremental_vacuum",
     };
-    database.execute_batch(&format!(
-        "BEGIN; UPDATE t SET v = zeroblob(length(v) + 1) WHERE k % 3 > 0; {change}; COMMIT"
-    ))
+    database.execute_batch(&format!("BEGIN; UPDATE t SET v = zeroblob(length(v) + 1) WHERE k % 3 > 0; {change}; COMMIT"))
 }
 
 /// What a program does after a commit that was refused, before it commits again.
-const BETWEEN: [&str; 4] = [
-    "",
-    "PRAGMA wal_checkpoint",
-    "BEGIN IMMEDIATE; COMMIT",
-    "BEGIN IMMEDIATE; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)",
-];
+const BETWEEN: [&str; 4] =
+    ["", "PRAGMA wal_checkpoint", "BEGIN IMMEDIATE; COMMIT", "BEGIN IMMEDIATE; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)"];
 
 #[test]
 fn a_commit_that_sqlite_takes_back_after_its_last_frame_is_not_there() {
@@ -380,10 +351,8 @@ fn a_commit_stays_whose_part_in_an_attached_database_is_refused() {
                 let other = directory.path().join("y.db");
                 drop(open_on(&other, window));
                 let database = open_alone(&path, window, alone);
-                let attach = format!(
-                    "ATTACH 'file:{}?vfs=frames{window}' AS other; PRAGMA other.synchronous=full",
-                    other.display()
-                );
+                let attach =
+                    format!("ATTACH 'file:{}?vfs=frames{window}' AS other; PRAGMA other.synchronous=full", other.display());
                 database.execute_batch(&attach).unwrap();
                 // One sync for each database.
                 WRONG.set(Wrong::Sync(1));

@@ -18,10 +18,7 @@ pub struct RecordedArrivals {
 impl RecordedArrivals {
     /// Counts the arrivals that a reader with requests yields, and takes its references off the warm-up. `None` if the
     /// times do not grow.
-    pub(crate) fn read(
-        reader: &mut Reader,
-        warmup: &mut u64,
-    ) -> Result<Option<RecordedArrivals>, TraceError> {
+    pub(crate) fn read(reader: &mut Reader, warmup: &mut u64) -> Result<Option<RecordedArrivals>, TraceError> {
         const BATCH: usize = 1 << 14;
         if !reader.has_requests() {
             return Ok(None);
@@ -44,8 +41,6 @@ impl RecordedArrivals {
             }
         }
         let time = Duration::from_micros(last - start);
-        Ok(began
-            .filter(|began| last > *began)
-            .map(|_| RecordedArrivals { references, time }))
+        Ok(began.filter(|began| last > *began).map(|_| RecordedArrivals { references, time }))
     }
 }

@@ -66,18 +66,11 @@ impl LeftOutLines {
             1 => Some("left out 1 bad line: ".into()),
             count => Some(format!("left out {count} bad lines, the first: ")),
         };
-        let left_out = before.map(|before| LateNote {
-            part: vec![*part],
-            before,
-            after: error.clone(),
-        });
-        let without_writes = self.words.iter().filter_map(|(part, words)| {
-            Some(LateNote {
-                part: vec![*part],
-                before: String::new(),
-                after: words.note()?,
-            })
-        });
+        let left_out = before.map(|before| LateNote { part: vec![*part], before, after: error.clone() });
+        let without_writes = self
+            .words
+            .iter()
+            .filter_map(|(part, words)| Some(LateNote { part: vec![*part], before: String::new(), after: words.note()? }));
         left_out.into_iter().chain(without_writes).collect()
     }
 }
@@ -96,20 +89,12 @@ pub(crate) struct BadLines {
 impl BadLines {
     /// For a new reading, which may leave out at most `allowed` lines.
     pub(crate) fn new(allowed: u64, most: &Arc<Mutex<LeftOutLines>>) -> BadLines {
-        BadLines {
-            allowed,
-            part: 0,
-            count: Arc::default(),
-            most: Arc::clone(most),
-        }
+        BadLines { allowed, part: 0, count: Arc::default(), most: Arc::clone(most) }
     }
 
     /// The same reading, in the part with this number.
     pub(crate) fn in_part(&self, part: usize) -> BadLines {
-        BadLines {
-            part,
-            ..self.clone()
-        }
+        BadLines { part, ..self.clone() }
     }
 
     /// Takes what a reading has found in the column of writes so far.
@@ -134,10 +119,7 @@ impl BadLines {
         }
         let mut count = lock(&self.count);
         if *count == self.allowed {
-            return Err(TraceError::TooManyBadLines {
-                allowed: self.allowed,
-                error: Box::new(error),
-            });
+            return Err(TraceError::TooManyBadLines { allowed: self.allowed, error: Box::new(error) });
         }
         *count += 1;
         let mut most = lock(&self.most);

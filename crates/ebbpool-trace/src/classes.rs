@@ -21,11 +21,7 @@ pub(crate) struct ClassesByPage {
 
 impl ClassesByPage {
     pub(crate) fn new(decoder: Box<dyn Decode>, classes: PageClasses) -> ClassesByPage {
-        ClassesByPage {
-            decoder,
-            classes,
-            at: 0,
-        }
+        ClassesByPage { decoder, classes, at: 0 }
     }
 }
 
@@ -78,11 +74,7 @@ pub struct ClassNumbers<K> {
 
 impl<K> Default for ClassNumbers<K> {
     fn default() -> ClassNumbers<K> {
-        ClassNumbers {
-            numbers: HashMap::new(),
-            names: Vec::new(),
-            last: None,
-        }
+        ClassNumbers { numbers: HashMap::new(), names: Vec::new(), last: None }
     }
 }
 
@@ -143,9 +135,7 @@ impl CommonClasses {
                 Some(&number) => number,
                 None => {
                     let own = own().unwrap_or_default();
-                    let name = own
-                        .name(*class)
-                        .map_or_else(|| class.to_string(), str::to_owned);
+                    let name = own.name(*class).map_or_else(|| class.to_string(), str::to_owned);
                     let number = self.numbers.number(&name, || name.clone()).unwrap_or(0);
                     self.of_current.insert(*class, number);
                     number
@@ -168,8 +158,7 @@ mod tests {
     fn classes_follow_from_ranges() {
         let ranges = [(10, 3), (20, 0), (25, 1)];
         let mut at = 0;
-        let classes =
-            [9, 10, 19, 20, 24, 25, u64::MAX, 0, 12].map(|page| class_of(&ranges, page, &mut at));
+        let classes = [9, 10, 19, 20, 24, 25, u64::MAX, 0, 12].map(|page| class_of(&ranges, page, &mut at));
         assert_eq!(classes, [0, 3, 3, 0, 0, 1, 1, 0, 3]);
         assert_eq!(class_of(&[], 5, &mut at), 0);
         assert!(PageClasses::of_ranges(Vec::new(), vec![(1, 1), (1, 2)]).is_none());

@@ -32,10 +32,7 @@ pub struct Columns {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageColumns {
     Page(String),
-    Bytes {
-        offset: ByteColumn,
-        size: Option<ByteColumn>,
-    },
+    Bytes { offset: ByteColumn, size: Option<ByteColumn> },
 }
 
 /// A column and the number of bytes in one of its units.
@@ -67,9 +64,7 @@ impl FromStr for Columns {
     type Err = TraceError;
 
     fn from_str(text: &str) -> Result<Columns, TraceError> {
-        Columns::parse(text).map_err(|problem| TraceError::Mapping {
-            problem: one_line(&problem),
-        })
+        Columns::parse(text).map_err(|problem| TraceError::Mapping { problem: one_line(&problem) })
     }
 }
 
@@ -79,10 +74,9 @@ impl Columns {
         let [page, offset, size, write, class, time] = columns_by_role(text)?;
         let pages = match (page, offset, size) {
             (Some(page), None, None) => PageColumns::Page(page.to_owned()),
-            (None, Some(offset), size) => PageColumns::Bytes {
-                offset: ByteColumn::parse(offset)?,
-                size: size.map(ByteColumn::parse).transpose()?,
-            },
+            (None, Some(offset), size) => {
+                PageColumns::Bytes { offset: ByteColumn::parse(offset)?, size: size.map(ByteColumn::parse).transpose()? }
+            }
             (Some(_), _, _) => {
                 return Err("page excludes offset and size".to_owned());
             }
@@ -91,32 +85,20 @@ impl Columns {
             }
         };
         let write = write.map(WriteColumn::parse);
-        Ok(Columns {
-            pages,
-            write,
-            class: class.map(str::to_owned),
-            time: time.map(TimeColumn::parse).transpose()?,
-        })
+        Ok(Columns { pages, write, class: class.map(str::to_owned), time: time.map(TimeColumn::parse).transpose()? })
     }
 }
 
 /// The text given for each of the [`ROLES`].
 fn columns_by_role(text: &str) -> Result<[Option<&str>; 6], String> {
     let mut columns: [Option<&str>; 6] = [None; 6];
-    for item in text
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-    {
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let Some((role, column)) = item.split_once('=') else {
             return Err(format!("'{item}' is not of the form page=COLUMN"));
         };
         let (role, column) = (role.trim(), column.trim());
         let Some(at) = ROLES.iter().position(|&other| other == role) else {
-            return Err(format!(
-                "'{role}' is nothing that a column can be{}",
-                did_you_mean(role, ROLES)
-            ));
+            return Err(format!("'{role}' is nothing that a column can be{}", did_you_mean(role, ROLES)));
         };
         if column.is_empty() {
             return Err(format!("{role}= names no column"));
@@ -131,19 +113,11 @@ fn columns_by_role(text: &str) -> Result<[Option<&str>; 6], String> {
 impl ByteColumn {
     fn parse(text: &str) -> Result<ByteColumn, String> {
         let Some((column, unit)) = text.rsplit_once(':') else {
-            return Ok(ByteColumn {
-                column: text.to_owned(),
-                unit: 1,
-            });
+            return Ok(ByteColumn { column: text.to_owned(), unit: 1 });
         };
         match unit.parse() {
-            Ok(unit @ 1..) if !column.is_empty() => Ok(ByteColumn {
-                column: column.trim_end().to_owned(),
-                unit,
-            }),
-            _ => Err(format!(
-                "'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512"
-            )),
+            Ok(unit @ 1..) if !column.is_empty() => Ok(ByteColumn { column: column.trim_end().to_owned(), unit }),
+            _ => Err(format!("'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512")),
         }
     }
 }
@@ -151,19 +125,11 @@ impl ByteColumn {
 impl TimeColumn {
     fn parse(text: &str) -> Result<TimeColumn, String> {
         let Some((column, unit)) = text.rsplit_once(':') else {
-            return Ok(TimeColumn {
-                column: text.to_owned(),
-                unit: TimeUnit::Seconds,
-            });
+            return Ok(TimeColumn { column: text.to_owned(), unit: TimeUnit::Seconds });
         };
         match TimeUnit::of_name(unit.trim()) {
-            Some(unit) if !column.is_empty() => Ok(TimeColumn {
-                column: column.trim_end().to_owned(),
-                unit,
-            }),
-            _ => Err(format!(
-                "'{unit}' is no unit of time; behind the colon stands s, ms, us or ns, as in time=ts:ms"
-            )),
+            Some(unit) if !column.is_empty() => Ok(TimeColumn { column: column.trim_end().to_owned(), unit }),
+            _ => Err(format!("'{unit}' is no unit of time; behind the colon stands s, ms, us or ns, as in time=ts:ms")),
         }
     }
 }
@@ -173,15 +139,9 @@ impl WriteColumn {
         match text.rsplit_once(':') {
             Some((column, values)) if !column.is_empty() => WriteColumn {
                 column: column.trim_end().to_owned(),
-                values: values
-                    .split('|')
-                    .map(|value| value.trim().to_owned())
-                    .collect(),
+                values: values.split('|').map(|value| value.trim().to_owned()).collect(),
             },
-            _ => WriteColumn {
-                column: text.to_owned(),
-                values: Vec::new(),
-            },
+            _ => WriteColumn { column: text.to_owned(), values: Vec::new() },
         }
     }
 }
@@ -229,13 +189,8 @@ mod tests {
     #[test]
     fn spellings() {
         for text in [
-            "page=blk,write=op:W",
-            "page=blk",
-            "page=blk,write=op:W,class=relation",
-            "offset=o,size=n,write=w",
-            "offset=sector:512,size=sectors:512,write=rwbs:W|WS",
-            "page=blk,write=op:W,time=ts",
-            "page=blk,class=c,time=ts:us",
+            "page=blk,write=op:W", "page=blk", "page=blk,write=op:W,class=relation", "offset=o,size=n,write=w",
+            "offset=sector:512,size=sectors:512,write=rwbs:W|WS", "page=blk,write=op:W,time=ts", "page=blk,class=c,time=ts:us",
             "page=blk,time=a:b:s",
         ] {
             let columns: Columns = text.parse().unwrap();

@@ -48,9 +48,7 @@ impl Codec {
         }
         match head {
             [0x1F, 0x8B, 0x08, flags, _, _, _, _, level, system, ..]
-                if flags & 0xE0 == 0
-                    && matches!(level, 0 | 2 | 4)
-                    && matches!(system, 0..=13 | 255) =>
+                if flags & 0xE0 == 0 && matches!(level, 0 | 2 | 4) && matches!(system, 0..=13 | 255) =>
             {
                 Some(Codec::Gzip)
             }
@@ -62,12 +60,10 @@ impl Codec {
 
     /// The compression that a file's name implies, and the name without its extension.
     pub(crate) fn of_name(path: &Path) -> (Option<Codec>, std::path::PathBuf) {
-        let codec = path.extension().and_then(|extension| {
-            match extension.to_str()?.to_ascii_lowercase().as_str() {
-                "gz" | "gzip" => Some(Codec::Gzip),
-                "zst" | "zstd" => Some(Codec::Zstd),
-                _ => None,
-            }
+        let codec = path.extension().and_then(|extension| match extension.to_str()?.to_ascii_lowercase().as_str() {
+            "gz" | "gzip" => Some(Codec::Gzip),
+            "zst" | "zstd" => Some(Codec::Zstd),
+            _ => None,
         });
         match codec {
             Some(codec) => (Some(codec), path.with_extension("")),
@@ -77,25 +73,14 @@ impl Codec {
 
     /// The decompressed bytes of `compressed`: all zstd frames and gzip members
     /// one after another.
-    pub(crate) fn decoder(
-        self,
-        compressed: impl Read + Send + 'static,
-    ) -> io::Result<Box<dyn Read + Send>> {
+    pub(crate) fn decoder(self, compressed: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
-            Codec::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(
-                COPY_BUFFER,
-                compressed,
-            ))),
+            Codec::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(COPY_BUFFER, compressed))),
             Codec::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(
-                    io::BufReader::with_capacity(COPY_BUFFER, compressed),
-                )?;
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(io::BufReader::with_capacity(COPY_BUFFER, compressed))?;
                 // `zstd --long=31` files need windows beyond the default limit.
-                decoder.window_log_max(if cfg!(target_pointer_width = "64") {
-                    31
-                } else {
-                    30
-                })?;
+                decoder.window_log_max(if cfg!(target_pointer_width = "64") { 31 } else { 30 })?;
                 Box::new(decoder)
             }
         })
@@ -116,11 +101,7 @@ impl Sink {
     }
 
     /// The same in a file that is open already; its name is that of `path`.
-    pub(crate) fn of_file(
-        file: OutputFile,
-        path: &Path,
-        level: Option<i32>,
-    ) -> Result<Sink, TraceError> {
+    pub(crate) fn of_file(file: OutputFile, path: &Path, level: Option<i32>) -> Result<Sink, TraceError> {
         let label = file.label().to_owned();
         Ok(match Codec::of_name(path).0 {
             None => Sink::Plain(file),

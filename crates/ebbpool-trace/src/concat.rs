@@ -26,28 +26,14 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
         let next = open(part)?;
         classes.add(next.decoder.classes());
         has_requests |= next.decoder.has_requests();
-        first.references = first
-            .references
-            .zip(next.references)
-            .and_then(|(before, more)| before.checked_add(more));
+        first.references = first.references.zip(next.references).and_then(|(before, more)| before.checked_add(more));
         first.notes.extend(next.notes);
-        let Metadata {
-            name,
-            page_size,
-            database_pages,
-            below_cache,
-        } = &mut first.metadata;
+        let Metadata { name, page_size, database_pages, below_cache } = &mut first.metadata;
         *below_cache |= next.metadata.below_cache;
         for (differs, what) in [
             (drop_different(name, next.metadata.name), "the name"),
-            (
-                drop_different(page_size, next.metadata.page_size),
-                "the page size",
-            ),
-            (
-                drop_different(database_pages, next.metadata.database_pages),
-                "the database's pages",
-            ),
+            (drop_different(page_size, next.metadata.page_size), "the page size"),
+            (drop_different(database_pages, next.metadata.database_pages), "the database's pages"),
         ] {
             if differs && !dropped.contains(&what) {
                 dropped.push(what);
@@ -55,10 +41,7 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
         }
     }
     if !dropped.is_empty() {
-        first.notes.push(format!(
-            "the parts do not agree on {}, which is dropped",
-            dropped.join(" and ")
-        ));
+        first.notes.push(format!("the parts do not agree on {}, which is dropped", dropped.join(" and ")));
     }
     Ok(OpenedTrace {
         decoder: Box::new(ConcatenatedParts {
@@ -185,9 +168,7 @@ impl Decode for ConcatenatedParts {
                 if let ConcatenatedClasses::Common(common) = &mut self.classes {
                     common.next_part();
                 }
-                self.requests
-                    .iter_mut()
-                    .for_each(ConcatenatedRequests::next_part);
+                self.requests.iter_mut().for_each(ConcatenatedRequests::next_part);
             } else {
                 if let ConcatenatedClasses::Common(common) = &mut self.classes {
                     piece.classes.resize(piece.len(), 0);
@@ -195,9 +176,7 @@ impl Decode for ConcatenatedParts {
                     common.renumber(&mut piece.classes, || current.classes());
                 }
                 if let Some(common) = &mut self.requests {
-                    piece
-                        .requests
-                        .resize(piece.pages.len(), RequestDetail::default());
+                    piece.requests.resize(piece.pages.len(), RequestDetail::default());
                     common.renumber(&mut piece.requests);
                 }
                 batch.append(&mut piece);

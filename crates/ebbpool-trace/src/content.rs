@@ -63,12 +63,7 @@ impl ContentHasher {
 
     /// References that a caller supplies, by their key.
     pub(crate) fn supplied(&mut self, key: &[u8; 32], metadata: &Metadata) {
-        let Metadata {
-            name: _,
-            page_size,
-            database_pages,
-            below_cache,
-        } = metadata;
+        let Metadata { name: _, page_size, database_pages, below_cache } = metadata;
         self.field("supplied", key);
         for stated in [page_size, database_pages] {
             let bytes = stated.map_or_else(Vec::new, |number| number.to_le_bytes().to_vec());
@@ -81,12 +76,7 @@ impl ContentHasher {
     }
 
     /// A file's stored bytes.
-    pub(crate) fn bytes(
-        &mut self,
-        label: &str,
-        format: Format,
-        bytes: impl Read,
-    ) -> Result<(), TraceError> {
+    pub(crate) fn bytes(&mut self, label: &str, format: Format, bytes: impl Read) -> Result<(), TraceError> {
         let failed = |error| TraceError::io(label, "read", error);
         let key = hash_of(bytes).map_err(failed)?;
         self.field("format", format.name().as_bytes());
@@ -100,11 +90,7 @@ impl ContentHasher {
             Ok(key) => key,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
-                return Err(TraceError::io(
-                    one_line(&path.to_string_lossy()),
-                    "read",
-                    error,
-                ));
+                return Err(TraceError::io(one_line(&path.to_string_lossy()), "read", error));
             }
         };
         self.field("sidecar", key.as_bytes());

@@ -90,9 +90,7 @@ impl StackDistances {
     /// frames has in memory.
     pub fn by_recency(&self) -> impl Iterator<Item = u32> + '_ {
         let slots = (0..self.bits.len() * WORD).rev();
-        slots
-            .filter(|slot| self.bits[slot / WORD] >> (slot % WORD) & 1 == 1)
-            .map(|slot| self.pages[slot])
+        slots.filter(|slot| self.bits[slot / WORD] >> (slot % WORD) & 1 == 1).map(|slot| self.pages[slot])
     }
 
     /// Adds to a word's count, modulo 2^32.
@@ -131,9 +129,7 @@ impl StackDistances {
                 next += 1;
             }
         }
-        let slots = (SLOTS_PER_PAGE * live)
-            .next_multiple_of(WORD)
-            .max(FEWEST_SLOTS);
+        let slots = (SLOTS_PER_PAGE * live).next_multiple_of(WORD).max(FEWEST_SLOTS);
         self.pages.resize(slots, 0);
         self.bits.clear();
         self.bits.resize(slots / WORD, 0);
@@ -142,8 +138,7 @@ impl StackDistances {
         }
         self.tree.clear();
         self.tree.push(0);
-        self.tree
-            .extend(self.bits.iter().map(|bits| bits.count_ones()));
+        self.tree.extend(self.bits.iter().map(|bits| bits.count_ones()));
         for node in 1..self.tree.len() {
             let parent = node + (node & node.wrapping_neg());
             if parent < self.tree.len() {

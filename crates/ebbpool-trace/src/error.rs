@@ -100,9 +100,7 @@ pub enum TraceError {
         requested: u64,
     },
     /// A page number that exceeds 64 bits when pages are split.
-    #[error(
-        "{file}: page {page} divided into {parts} smaller pages has numbers beyond 2^64; give a larger --page-size"
-    )]
+    #[error("{file}: page {page} divided into {parts} smaller pages has numbers beyond 2^64; give a larger --page-size")]
     SplitTooLarge {
         /// The trace.
         file: String,
@@ -153,9 +151,7 @@ pub enum TraceError {
         second: String,
     },
     /// More distinct pages than the statistics support.
-    #[error(
-        "more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size"
-    )]
+    #[error("more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size")]
     TooManyPages {
         /// The largest supported number of distinct pages.
         limit: u64,
@@ -197,9 +193,7 @@ pub enum TraceError {
         problem: String,
     },
     /// A u32 trace whose length is not a multiple of four.
-    #[error(
-        "{file}: {bytes} bytes are not a whole number of 32-bit words; the file is truncated or not a u32 trace"
-    )]
+    #[error("{file}: {bytes} bytes are not a whole number of 32-bit words; the file is truncated or not a u32 trace")]
     Length {
         /// The file as the user named it.
         file: String,
@@ -253,9 +247,7 @@ pub enum TraceError {
         page: u64,
     },
     /// A generator name that does not exist.
-    #[error(
-        "{spec}: no such file, and no generator is called '{name}'{nearest}; there are {generators}"
-    )]
+    #[error("{spec}: no such file, and no generator is called '{name}'{nearest}; there are {generators}")]
     Generator {
         /// The whole argument.
         spec: String,
@@ -319,16 +311,8 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    pub(crate) fn io(
-        file: impl Into<String>,
-        action: &'static str,
-        error: io::Error,
-    ) -> TraceError {
-        TraceError::Io {
-            file: file.into(),
-            action,
-            error,
-        }
+    pub(crate) fn io(file: impl Into<String>, action: &'static str, error: io::Error) -> TraceError {
+        TraceError::Io { file: file.into(), action, error }
     }
 
     /// True if the command line is at fault rather than a file's content: an
@@ -351,10 +335,7 @@ impl TraceError {
                 | TraceError::SeedTwice { .. }
                 | TraceError::OutputIsInput { .. }
                 | TraceError::OutputsCollide { .. }
-                | TraceError::Workload {
-                    source: WorkloadError::Keys { .. } | WorkloadError::Operations,
-                    ..
-                }
+                | TraceError::Workload { source: WorkloadError::Keys { .. } | WorkloadError::Operations, .. }
         )
     }
 }

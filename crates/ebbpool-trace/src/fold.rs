@@ -10,17 +10,8 @@ use crate::reference::{Batch, PageClasses};
 /// pages that make up one larger page become that page, and every reference remains a
 /// reference. A larger page becomes the smaller pages that it consists of, each
 /// referenced once, in order.
-pub(crate) fn fold(
-    opened: OpenedTrace,
-    label: &str,
-    requested: u64,
-) -> Result<OpenedTrace, TraceError> {
-    let OpenedTrace {
-        decoder,
-        mut metadata,
-        references,
-        notes,
-    } = opened;
+pub(crate) fn fold(opened: OpenedTrace, label: &str, requested: u64) -> Result<OpenedTrace, TraceError> {
+    let OpenedTrace { decoder, mut metadata, references, notes } = opened;
     let stated = metadata.page_size.replace(requested).unwrap_or(requested);
     let (decoder, references): (Box<dyn Decode>, _) = if stated == requested {
         (decoder, references)
@@ -32,28 +23,12 @@ pub(crate) fn fold(
         let parts = stated / requested;
         let times = |number: u64| number.checked_mul(parts);
         metadata.database_pages = metadata.database_pages.and_then(times);
-        let split = SplitPages {
-            decoder,
-            label: label.to_owned(),
-            parts,
-            whole: Batch::new(),
-            at: 0,
-            part: 0,
-        };
+        let split = SplitPages { decoder, label: label.to_owned(), parts, whole: Batch::new(), at: 0, part: 0 };
         (Box::new(split), references.and_then(times))
     } else {
-        return Err(TraceError::Fold {
-            file: label.to_owned(),
-            stated,
-            requested,
-        });
+        return Err(TraceError::Fold { file: label.to_owned(), stated, requested });
     };
-    Ok(OpenedTrace {
-        decoder,
-        metadata,
-        references,
-        notes,
-    })
+    Ok(OpenedTrace { decoder, metadata, references, notes })
 }
 
 /// Merges every `pages` consecutive pages into one.
@@ -120,11 +95,7 @@ impl Decode for SplitPages {
             let first = page
                 .checked_mul(self.parts)
                 .filter(|first| first.checked_add(self.parts - 1).is_some())
-                .ok_or_else(|| TraceError::SplitTooLarge {
-                    file: self.label.clone(),
-                    page,
-                    parts: self.parts,
-                })?;
+                .ok_or_else(|| TraceError::SplitTooLarge { file: self.label.clone(), page, parts: self.parts })?;
             let room = (max - batch.len()) as u64;
             let end = self.parts.min(self.part.saturating_add(room));
             for part in self.part..end {

@@ -93,10 +93,7 @@ pub(crate) struct OpenedTrace {
 impl OpenedTrace {
     /// The same references with the classes that follow from their page numbers.
     pub(crate) fn with_classes(self, classes: PageClasses) -> OpenedTrace {
-        OpenedTrace {
-            decoder: Box::new(ClassesByPage::new(self.decoder, classes)),
-            ..self
-        }
+        OpenedTrace { decoder: Box::new(ClassesByPage::new(self.decoder, classes)), ..self }
     }
 }
 
@@ -225,17 +222,11 @@ impl Format {
     /// `.bin` of libCacheSim's files before these.
     pub fn of_name(path: impl AsRef<Path>) -> Option<Format> {
         let (_, mut plain) = Codec::of_name(path.as_ref());
-        if plain
-            .extension()
-            .is_some_and(|extension| extension == "bin")
-        {
+        if plain.extension().is_some_and(|extension| extension == "bin") {
             plain.set_extension("");
         }
         let extension = plain.extension()?.to_str()?.to_ascii_lowercase();
-        Format::ALL
-            .iter()
-            .copied()
-            .find(|format| format.extensions().contains(&extension.as_str()))
+        Format::ALL.iter().copied().find(|format| format.extensions().contains(&extension.as_str()))
     }
 
     /// Names of all formats, for messages.
@@ -267,11 +258,7 @@ impl Format {
         }
     }
 
-    pub(crate) fn open(
-        self,
-        stream: Stream,
-        decoding: &Decoding,
-    ) -> Result<OpenedTrace, TraceError> {
+    pub(crate) fn open(self, stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
         let mut opened = (self.entry().open)(stream, decoding)?;
         opened.metadata.below_cache |= self.is_below_cache();
         Ok(opened)
@@ -304,19 +291,13 @@ impl Format {
     pub(crate) fn create(self, target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
         match self.entry().create {
             Some(create) => create(target),
-            None => Err(TraceError::OnlyRead {
-                format: self.name(),
-                formats: listed(|format| format.is_written()),
-            }),
+            None => Err(TraceError::OnlyRead { format: self.name(), formats: listed(|format| format.is_written()) }),
         }
     }
 
     /// Determines the format of a trace: by its magic, else as the user requested, else by
     /// its name, else by a guess. Also returns a note for the user, if there is one.
-    pub(crate) fn recognise(
-        stream: &mut Stream,
-        requested: Option<Format>,
-    ) -> Result<(Format, Option<String>), TraceError> {
+    pub(crate) fn recognise(stream: &mut Stream, requested: Option<Format>) -> Result<(Format, Option<String>), TraceError> {
         /// Enough for the first line after a page of comments.
         const HEAD: usize = 1 << 13;
         let label = stream.label().to_owned();
@@ -324,16 +305,11 @@ impl Format {
         let compressed = stream.path().and_then(|path| Codec::of_name(path).0);
         let actual = stream.codec();
         let head = stream.head(HEAD)?;
-        let by_content = |test: fn(Format, &[u8]) -> bool| {
-            Format::ALL
-                .iter()
-                .copied()
-                .find(|&format| test(format, head))
-        };
+        let by_content = |test: fn(Format, &[u8]) -> bool| Format::ALL.iter().copied().find(|&format| test(format, head));
         if let Some(format) = by_content(|format, head| (format.entry().magic)(head)) {
-            let note = requested.filter(|&other| other != format).map(|other| {
-                format!("{label}: is {format} by its first bytes; read as such and not as {other}")
-            });
+            let note = requested
+                .filter(|&other| other != format)
+                .map(|other| format!("{label}: is {format} by its first bytes; read as such and not as {other}"));
             return Ok((format, note));
         }
         if let Some(compressed) = compressed.filter(|_| actual != compressed && !head.is_empty()) {
@@ -405,15 +381,13 @@ impl FromStr for Format {
 
     /// Takes a name, as [`Format::name`] gives it, in any case.
     fn from_str(name: &str) -> Result<Format, TraceError> {
-        Format::ALL
-            .iter()
-            .copied()
-            .find(|format| format.name().eq_ignore_ascii_case(name))
-            .ok_or_else(|| TraceError::FormatName {
+        Format::ALL.iter().copied().find(|format| format.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+            TraceError::FormatName {
                 name: ebbpool_cost::one_line(name),
                 nearest: did_you_mean(name, Format::ALL.iter().map(|format| format.name())),
                 formats: Format::list(),
-            })
+            }
+        })
     }
 }
 
@@ -432,10 +406,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(
-            Format::of_name("w105.oracleGeneral.bin.zst"),
-            Some(Format::OracleGeneral)
-        );
+        assert_eq!(Format::of_name("w105.oracleGeneral.bin.zst"), Some(Format::OracleGeneral));
         assert_eq!(Format::of_name("trace.bin"), None);
         assert_eq!(Format::of_name("trace.gz"), None);
         assert_eq!(Format::of_name("trace"), None);

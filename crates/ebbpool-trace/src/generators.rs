@@ -124,11 +124,7 @@ impl<D: RandomGenerator> Generator for D {
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let references = self.references();
         Ok(OpenedTrace {
-            decoder: Box::new(LimitedReferences {
-                stream: self.start(spec)?,
-                done: 0,
-                references,
-            }),
+            decoder: Box::new(LimitedReferences { stream: self.start(spec)?, done: 0, references }),
             metadata: Metadata {
                 name: Some(spec.to_owned()),
                 page_size: self.page_size(),
@@ -167,11 +163,7 @@ impl Decode for LimitedReferences {
     }
 
     fn progress(&self) -> f64 {
-        if self.references == 0 {
-            1.0
-        } else {
-            self.done as f64 / self.references as f64
-        }
+        if self.references == 0 { 1.0 } else { self.done as f64 / self.references as f64 }
     }
 }
 
@@ -195,11 +187,7 @@ pub(crate) fn list() -> String {
 }
 
 /// The generator `spec` with this many seeds, from its own on.
-pub(crate) fn seeded(
-    spec: &str,
-    reading: &ReadOptions,
-    count: u64,
-) -> Result<Vec<String>, TraceError> {
+pub(crate) fn seeded(spec: &str, reading: &ReadOptions, count: u64) -> Result<Vec<String>, TraceError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) else {
         return Ok(vec![spec.to_owned()]);
@@ -209,10 +197,7 @@ pub(crate) fn seeded(
 
 /// The generator that `spec` names; `None` if it does not look like one. Traces among its
 /// arguments are decoded as `reading` says.
-pub(crate) fn parse(
-    spec: &str,
-    reading: &ReadOptions,
-) -> Result<Option<NamedGenerator>, TraceError> {
+pub(crate) fn parse(spec: &str, reading: &ReadOptions) -> Result<Option<NamedGenerator>, TraceError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) {
         let arguments = Arguments::parse(spec, &entry.info, rest, reading)?;
@@ -224,10 +209,7 @@ pub(crate) fn parse(
     }
     // A word, a colon and perhaps parameters mean a generator, unless they are only a path
     // with a colon in it.
-    let word = !name.is_empty()
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_');
+    let word = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_');
     if word && spec.contains(':') && (rest.is_empty() || rest.contains('=')) {
         return Err(TraceError::Generator {
             spec: one_line(spec),

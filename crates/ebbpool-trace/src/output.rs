@@ -64,11 +64,7 @@ impl OutputFile {
         let path = path.as_ref();
         let label = one_line(&path.to_string_lossy());
         let output = Output::open(path).map_err(|error| TraceError::io(&label, "write", error))?;
-        Ok(OutputFile {
-            label,
-            bytes: 0,
-            output,
-        })
+        Ok(OutputFile { label, bytes: 0, output })
     }
 
     /// The path as the caller gave it, for messages.
@@ -96,14 +92,8 @@ impl OutputFile {
     ///
     /// [`TraceError::Io`]; a target that was to be replaced is then untouched.
     pub fn finish(self) -> Result<u64, TraceError> {
-        let OutputFile {
-            label,
-            bytes,
-            output,
-        } = self;
-        output
-            .finish()
-            .map_err(|error| TraceError::io(label, "write", error))?;
+        let OutputFile { label, bytes, output } = self;
+        output.finish().map_err(|error| TraceError::io(label, "write", error))?;
         Ok(bytes)
     }
 }
@@ -136,15 +126,10 @@ pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(),
     let label = |path: &PathBuf| one_line(&path.to_string_lossy());
     for (at, output) in outputs.iter().enumerate() {
         if inputs.iter().any(|input| same_file(input, output)) {
-            return Err(TraceError::OutputIsInput {
-                file: label(output),
-            });
+            return Err(TraceError::OutputIsInput { file: label(output) });
         }
         if let Some(other) = outputs[..at].iter().find(|other| same_file(other, output)) {
-            return Err(TraceError::OutputsCollide {
-                first: label(other),
-                second: label(output),
-            });
+            return Err(TraceError::OutputsCollide { first: label(other), second: label(output) });
         }
     }
     Ok(())
@@ -168,22 +153,15 @@ pub fn caller() -> Option<(u32, Option<u32>)> {
 impl Output {
     fn open(path: &Path) -> io::Result<Output> {
         Ok(match place::find(path)? {
-            Found::File(place) => {
-                Output::Replace(BufWriter::with_capacity(BUFFER, place.replace()?))
-            }
+            Found::File(place) => Output::Replace(BufWriter::with_capacity(BUFFER, place.replace()?)),
             Found::Other(file) => Output::InPlace(BufWriter::with_capacity(BUFFER, file.open()?)),
-            Found::Device => {
-                Output::InPlace(BufWriter::with_capacity(BUFFER, open_in_place(path)?))
-            }
+            Found::Device => Output::InPlace(BufWriter::with_capacity(BUFFER, open_in_place(path)?)),
         })
     }
 
     fn finish(self) -> io::Result<()> {
         match self {
-            Output::Replace(temporary) => temporary
-                .into_inner()
-                .map_err(io::IntoInnerError::into_error)?
-                .finish(),
+            Output::Replace(temporary) => temporary.into_inner().map_err(io::IntoInnerError::into_error)?.finish(),
             Output::InPlace(mut file) => file.flush(),
         }
     }
@@ -197,12 +175,8 @@ fn open_in_place(path: &Path) -> io::Result<File> {
         // standard output that is opened again starts at offset 0 and overwrites the
         // data in it.
         let own = match path.to_str() {
-            Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => {
-                Some(io::stdout().as_fd().try_clone_to_owned()?)
-            }
-            Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => {
-                Some(io::stderr().as_fd().try_clone_to_owned()?)
-            }
+            Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => Some(io::stdout().as_fd().try_clone_to_owned()?),
+            Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => Some(io::stderr().as_fd().try_clone_to_owned()?),
             _ => None,
         };
         if let Some(own) = own {
@@ -225,10 +199,8 @@ mod tests {
     }
 
     fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -308,13 +280,8 @@ mod tests {
         assert_eq!(write(Path::new("/dev/null"), "lost").unwrap(), 4);
         assert!(!OutputFile::create("/dev/stdout").unwrap().is_regular());
 
-        let message = write(Path::new("/dev/full"), "much")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.starts_with("/dev/full: cannot write: No space"),
-            "{message}"
-        );
+        let message = write(Path::new("/dev/full"), "much").unwrap_err().to_string();
+        assert!(message.starts_with("/dev/full: cannot write: No space"), "{message}");
 
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");

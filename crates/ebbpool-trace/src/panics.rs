@@ -35,10 +35,7 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let result = panic::catch_unwind(AssertUnwindSafe(call));
     GUARDED.set(outer);
     result.map_err(|payload| {
-        let text = payload
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| payload.downcast_ref::<&str>().copied());
+        let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
         text.unwrap_or("the decoder gave up").to_owned()
     })
 }

@@ -115,9 +115,7 @@ impl Reader {
     /// False if there are no more references.
     fn skip_at_once(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         const SKIPPED_AT_ONCE: usize = 1 << 14;
-        let skipped = self
-            .decoder
-            .fill(batch, at_most(self.to_skip, SKIPPED_AT_ONCE));
+        let skipped = self.decoder.fill(batch, at_most(self.to_skip, SKIPPED_AT_ONCE));
         self.to_skip -= batch.len() as u64;
         let has_more = !batch.is_empty();
         batch.clear();

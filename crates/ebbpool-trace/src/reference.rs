@@ -40,10 +40,7 @@ pub struct OptionalColumns {
 
 impl OptionalColumns {
     /// All columns.
-    pub const ALL: OptionalColumns = OptionalColumns {
-        classes: true,
-        requests: true,
-    };
+    pub const ALL: OptionalColumns = OptionalColumns { classes: true, requests: true };
 }
 
 impl Batch {
@@ -54,11 +51,7 @@ impl Batch {
 
     /// An empty batch with room for `references` references.
     pub fn with_capacity(references: usize) -> Batch {
-        Batch {
-            pages: Vec::with_capacity(references),
-            writes: Vec::with_capacity(references),
-            ..Batch::default()
-        }
+        Batch { pages: Vec::with_capacity(references), writes: Vec::with_capacity(references), ..Batch::default() }
     }
 
     /// Removes the references without freeing the memory.
@@ -109,11 +102,7 @@ impl Batch {
 impl FromIterator<(u64, bool)> for Batch {
     fn from_iter<I: IntoIterator<Item = (u64, bool)>>(references: I) -> Batch {
         let (pages, writes) = references.into_iter().unzip();
-        Batch {
-            pages,
-            writes,
-            ..Batch::default()
-        }
+        Batch { pages, writes, ..Batch::default() }
     }
 }
 
@@ -128,10 +117,7 @@ pub struct PageClasses {
 impl PageClasses {
     /// Classes with these names, the first of class 1. There may be more classes than names.
     pub fn named(names: Vec<String>) -> PageClasses {
-        PageClasses {
-            names,
-            ranges: Vec::new(),
-        }
+        PageClasses { names, ranges: Vec::new() }
     }
 
     /// Classes that follow from the page number. A range is its first page and the class of its pages, and ends before the

@@ -16,12 +16,7 @@ pub enum RingKind {
 
 impl RingKind {
     /// All kinds, with the codes 1, 2, 3 and 0.
-    pub const ALL: [RingKind; 4] = [
-        RingKind::BulkRead,
-        RingKind::BulkWrite,
-        RingKind::Vacuum,
-        RingKind::BulkReadGivingUp,
-    ];
+    pub const ALL: [RingKind; 4] = [RingKind::BulkRead, RingKind::BulkWrite, RingKind::Vacuum, RingKind::BulkReadGivingUp];
 
     /// The name for display.
     pub fn name(self) -> &'static str {
@@ -93,13 +88,7 @@ mod tests {
                 assert_eq!(Ring::from_code(ring.code()), Some(ring));
             }
         }
-        assert_eq!(
-            Ring::from_code(4 * 9 + 3),
-            Some(Ring {
-                number: 9,
-                kind: RingKind::Vacuum
-            })
-        );
+        assert_eq!(Ring::from_code(4 * 9 + 3), Some(Ring { number: 9, kind: RingKind::Vacuum }));
         // The buffer; a kind without a number.
         for code in [0, 1, 2, 3] {
             assert_eq!(Ring::from_code(code), None, "{code}");

@@ -69,10 +69,7 @@ impl Source {
     /// [`TraceError::Io`] for files, [`TraceError::Generator`],
     /// [`TraceError::Parameter`] for generators.
     pub fn parse(arg: &str, format: Option<Format>) -> Result<Source, TraceError> {
-        let options = ReadOptions {
-            format,
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { format, ..ReadOptions::default() };
         Source::parse_with(arg, &options)
     }
 
@@ -98,10 +95,7 @@ impl Source {
     /// If `args` is empty.
     pub fn concat(args: &[String], options: &ReadOptions) -> Result<Source, TraceError> {
         assert!(!args.is_empty(), "a trace has at least one part");
-        let parts: Vec<SourcePart> = args
-            .iter()
-            .map(|arg| SourcePart::parse(arg, options))
-            .collect::<Result<_, _>>()?;
+        let parts: Vec<SourcePart> = args.iter().map(|arg| SourcePart::parse(arg, options)).collect::<Result<_, _>>()?;
         Ok(Source::new(label_of(&parts), parts, options))
     }
 
@@ -119,10 +113,7 @@ impl Source {
                 generators: generators::list(),
             }
         })?;
-        let part = SourcePart {
-            label: one_line(spec),
-            origin: PartOrigin::Generator(generator),
-        };
+        let part = SourcePart { label: one_line(spec), origin: PartOrigin::Generator(generator) };
         Ok(Source::new(part.label.clone(), vec![part], options))
     }
 
@@ -135,45 +126,26 @@ impl Source {
     pub fn seeds(arg: &str, options: &ReadOptions, count: u64) -> Result<Vec<Source>, TraceError> {
         let first = Source::parse_with(arg, options)?;
         match first.is_generator() {
-            true => generators::seeded(arg, options, count)?
-                .iter()
-                .map(|spec| Source::generator(spec, options))
-                .collect(),
+            true => generators::seeded(arg, options, count)?.iter().map(|spec| Source::generator(spec, options)).collect(),
             false => Ok(vec![first]),
         }
     }
 
     /// True if a single generator makes all references.
     pub(crate) fn is_generator(&self) -> bool {
-        matches!(
-            self.0.parts.as_slice(),
-            [SourcePart {
-                origin: PartOrigin::Generator(_),
-                ..
-            }]
-        )
+        matches!(self.0.parts.as_slice(), [SourcePart { origin: PartOrigin::Generator(_), .. }])
     }
 
     /// A trace compiled into the program, in a format with a magic number (the
     /// native one, possibly compressed).
     pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {
-        let part = SourcePart {
-            label: one_line(name),
-            origin: PartOrigin::StoredTrace(TraceBytes::Embedded(bytes)),
-        };
+        let part = SourcePart { label: one_line(name), origin: PartOrigin::StoredTrace(TraceBytes::Embedded(bytes)) };
         Source::new(part.label.clone(), vec![part], options)
     }
 
     /// References that a caller supplies, under this name.
-    pub fn supplied(
-        name: &str,
-        supplier: Arc<dyn ReferenceSupplier>,
-        options: &ReadOptions,
-    ) -> Source {
-        let part = SourcePart {
-            label: one_line(name),
-            origin: PartOrigin::Supplied(supplier),
-        };
+    pub fn supplied(name: &str, supplier: Arc<dyn ReferenceSupplier>, options: &ReadOptions) -> Source {
+        let part = SourcePart { label: one_line(name), origin: PartOrigin::Supplied(supplier) };
         Source::new(part.label.clone(), vec![part], options)
     }
 
@@ -185,21 +157,14 @@ impl Source {
     /// If `sources` is empty.
     pub fn sequence(sources: &[Source], options: &ReadOptions) -> Source {
         assert!(!sources.is_empty(), "a trace has at least one part");
-        let part = |source: &Source| SourcePart {
-            label: source.label().to_owned(),
-            origin: PartOrigin::Nested(source.clone()),
-        };
+        let part =
+            |source: &Source| SourcePart { label: source.label().to_owned(), origin: PartOrigin::Nested(source.clone()) };
         let parts: Vec<SourcePart> = sources.iter().map(part).collect();
         Source::new(label_of(&parts), parts, options)
     }
 
     fn new(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
-        Source(Arc::new(SourceParts {
-            label,
-            parts,
-            options: options.clone(),
-            left_out: Arc::default(),
-        }))
+        Source(Arc::new(SourceParts { label, parts, options: options.clone(), left_out: Arc::default() }))
     }
 
     /// The trace as the user named it.
@@ -239,10 +204,7 @@ impl Source {
     /// # Errors
     ///
     /// As [`refuse_overwriting`](crate::output::refuse_overwriting).
-    pub fn refuse_overwriting(
-        sources: &[Source],
-        outputs: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<(), TraceError> {
+    pub fn refuse_overwriting(sources: &[Source], outputs: impl IntoIterator<Item = PathBuf>) -> Result<(), TraceError> {
         let inputs: Vec<PathBuf> = sources.iter().flat_map(Source::files).collect();
         let outputs: Vec<PathBuf> = outputs.into_iter().collect();
         crate::output::refuse_overwriting(&inputs, &outputs)
@@ -265,10 +227,7 @@ impl Source {
     ///
     /// As [`open`](Source::open).
     pub fn open_with_classes(&self) -> Result<Reader, TraceError> {
-        self.open_with(OptionalColumns {
-            classes: true,
-            ..OptionalColumns::default()
-        })
+        self.open_with(OptionalColumns { classes: true, ..OptionalColumns::default() })
     }
 
     /// The same, and the batches have these columns, as far as the trace has them.
@@ -277,31 +236,18 @@ impl Source {
     ///
     /// As [`open`](Source::open).
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
-        let SourceParts {
-            parts,
-            options,
-            left_out,
-            ..
-        } = &*self.0;
+        let SourceParts { parts, options, left_out, .. } = &*self.0;
         let bad_lines = BadLines::new(options.bad_lines, left_out);
         let opened = if parts.len() == 1 {
             self.open_part(0, &bad_lines, columns)?
         } else {
             let source = self.clone();
-            concat(
-                parts.len(),
-                Box::new(move |part| source.open_part(part, &bad_lines, columns)),
-            )?
+            concat(parts.len(), Box::new(move |part| source.open_part(part, &bad_lines, columns)))?
         };
         Ok(Reader::new(opened, options))
     }
 
-    fn open_part(
-        &self,
-        part: usize,
-        bad_lines: &BadLines,
-        columns: OptionalColumns,
-    ) -> Result<OpenedTrace, TraceError> {
+    fn open_part(&self, part: usize, bad_lines: &BadLines, columns: OptionalColumns) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
         let opened = match origin {
@@ -317,11 +263,7 @@ impl Source {
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
-                let decoding = Decoding {
-                    options,
-                    bad_lines: bad_lines.in_part(part),
-                    columns,
-                };
+                let decoding = Decoding { options, bad_lines: bad_lines.in_part(part), columns };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);
                 opened
@@ -355,12 +297,9 @@ impl Source {
     /// other pages of its pages.
     fn independent_generator(&self) -> Option<&generators::NamedGenerator> {
         match self.0.parts.as_slice() {
-            [
-                SourcePart {
-                    origin: PartOrigin::Generator(named),
-                    ..
-                },
-            ] => Some(named).filter(|named| named.info.knows_probabilities),
+            [SourcePart { origin: PartOrigin::Generator(named), .. }] => {
+                Some(named).filter(|named| named.info.knows_probabilities)
+            }
             _ => None,
         }
     }
@@ -400,20 +339,12 @@ impl Source {
 
     /// The same; takes the references of the trace off the warm-up.
     fn arrivals_after(&self, warmup: &mut u64) -> Result<Option<RecordedArrivals>, TraceError> {
-        let SourceParts {
-            parts,
-            options,
-            left_out,
-            ..
-        } = &*self.0;
+        let SourceParts { parts, options, left_out, .. } = &*self.0;
         let is_cut = options.skip > 0 || options.limit.is_some();
         if is_cut && parts.len() > 1 {
             return Ok(None);
         }
-        let columns = OptionalColumns {
-            requests: true,
-            ..OptionalColumns::default()
-        };
+        let columns = OptionalColumns { requests: true, ..OptionalColumns::default() };
         let bad_lines = BadLines::new(options.bad_lines, left_out);
         let mut sum = RecordedArrivals::default();
         for (number, part) in parts.iter().enumerate() {
@@ -455,11 +386,7 @@ impl Source {
     /// Notes that a source with the same key has had, with the labels of this one.
     pub fn labelled(&self, notes: &[LateNote]) -> Vec<String> {
         let text = |note: &LateNote| {
-            let LateNote {
-                part,
-                before,
-                after,
-            } = note;
+            let LateNote { part, before, after } = note;
             format!("{before}{}{after}", self.label_of(part))
         };
         notes.iter().map(text).collect()
@@ -514,9 +441,7 @@ impl Source {
                 }
                 PartOrigin::Supplied(supplier) => {
                     let key = supplier.key();
-                    let key = key.ok_or_else(|| TraceError::NoKey {
-                        trace: label.clone(),
-                    })?;
+                    let key = key.ok_or_else(|| TraceError::NoKey { trace: label.clone() })?;
                     hasher.supplied(&key, &supplier.metadata());
                 }
                 PartOrigin::Nested(source) => hasher.base(&source.content_key()?),
@@ -557,10 +482,7 @@ impl SourcePart {
             Err(error) => match generators::parse(arg, options)? {
                 Some(generator) => PartOrigin::Generator(generator),
                 None if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(TraceError::NotFound {
-                        file: label,
-                        generators: generators::list(),
-                    });
+                    return Err(TraceError::NotFound { file: label, generators: generators::list() });
                 }
                 None => return Err(TraceError::io(label, "read", error)),
             },
@@ -574,18 +496,12 @@ impl SourcePart {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(TraceError::StandardInputTaken);
         }
-        Ok(SourcePart {
-            label: "standard input".to_owned(),
-            origin: PartOrigin::StoredTrace(TraceBytes::file(None)),
-        })
+        Ok(SourcePart { label: "standard input".to_owned(), origin: PartOrigin::StoredTrace(TraceBytes::file(None)) })
     }
 }
 
 impl fmt::Debug for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("Source")
-            .field(&self.0.label)
-            .finish()
+        formatter.debug_tuple("Source").field(&self.0.label).finish()
     }
 }

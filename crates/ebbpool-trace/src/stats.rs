@@ -288,11 +288,7 @@ impl Collector {
             sequential_share: share(self.continued),
             cold_share: share(distinct),
             stack_distance: quartiles(&hits),
-            hottest: if distinct == 0 {
-                Vec::new()
-            } else {
-                self.hottest(&all)
-            },
+            hottest: if distinct == 0 { Vec::new() } else { self.hottest(&all) },
             lru_hit_ratio: curve(database_pages.unwrap_or(distinct), &hits, self.references),
             popularity: curve(distinct, &all, self.references),
             classes: self.classes.statistics(self.references),
@@ -353,11 +349,7 @@ fn quartiles(sums: &[u64]) -> Option<StackDistance> {
         let rank = (u128::from(all) * quarters).div_ceil(4);
         sums.partition_point(|&sum| u128::from(sum) < rank) as u64 + 1
     };
-    Some(StackDistance {
-        lower_quartile: quartile(1),
-        median: quartile(2),
-        upper_quartile: quartile(3),
-    })
+    Some(StackDistance { lower_quartile: quartile(1), median: quartile(2), upper_quartile: quartile(3) })
 }
 
 fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
@@ -366,11 +358,7 @@ fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
         // The last bits of powers differ between machines.
         let percent = (percent * 1000.0).round() / 1000.0;
         let pages = ((of_pages as f64 * percent / 100.0) as u64).max(1);
-        CurvePoint {
-            percent,
-            pages,
-            share: at(sums, pages) as f64 / references as f64,
-        }
+        CurvePoint { percent, pages, share: at(sums, pages) as f64 / references as f64 }
     };
     let points = match references {
         0 => Vec::new(),
@@ -419,11 +407,7 @@ mod tests {
         assert_eq!(info.distinct_pages, 6);
         assert_eq!((info.lowest_page, info.highest_page), (Some(0), Some(far)));
         assert_eq!(info.immediate_repeats, 3);
-        let pages = (
-            info.pages_only_read,
-            info.pages_only_written,
-            info.pages_both,
-        );
+        let pages = (info.pages_only_read, info.pages_only_written, info.pages_both);
         assert_eq!(pages, (2, 2, 2));
         // 6, 7, 8 is the only run of several references; 2^64-1 to 0 is not one.
         assert_eq!(info.runs, 8);
@@ -431,19 +415,11 @@ mod tests {
         assert_eq!(info.sequential_share, 0.2);
         assert_eq!(info.cold_share, 0.6);
         // Distances 1, 1, 1 (repeats) and 4 (page 7 after far, 0 and 6).
-        let quartiles = StackDistance {
-            lower_quartile: 1,
-            median: 1,
-            upper_quartile: 1,
-        };
+        let quartiles = StackDistance { lower_quartile: 1, median: 1, upper_quartile: 1 };
         assert_eq!(info.stack_distance, Some(quartiles));
         let last = info.lru_hit_ratio.points.last().unwrap();
         assert_eq!((last.percent, last.pages, last.share), (100.0, 6, 0.4));
-        let half = info
-            .lru_hit_ratio
-            .points
-            .iter()
-            .find(|point| point.pages == 3);
+        let half = info.lru_hit_ratio.points.iter().find(|point| point.pages == 3);
         assert_eq!(half.unwrap().share, 0.3);
     }
 
@@ -452,22 +428,10 @@ mod tests {
         let references: Vec<_> = (0..1000).map(|i| (i % 100, false)).collect();
         let info = info(&references);
         let quartiles = info.stack_distance.unwrap();
-        assert_eq!(
-            (
-                quartiles.lower_quartile,
-                quartiles.median,
-                quartiles.upper_quartile
-            ),
-            (100, 100, 100)
-        );
+        assert_eq!((quartiles.lower_quartile, quartiles.median, quartiles.upper_quartile), (100, 100, 100));
         // LRU's worst case: no hits until the whole loop fits.
         let curve = &info.lru_hit_ratio;
-        assert!(
-            curve
-                .points
-                .iter()
-                .all(|point| point.pages == 100 || point.share == 0.0)
-        );
+        assert!(curve.points.iter().all(|point| point.pages == 100 || point.share == 0.0));
         assert_eq!(curve.points.last().unwrap().share, 0.9);
         assert_eq!(info.runs, 10);
     }
@@ -475,10 +439,7 @@ mod tests {
     #[test]
     fn hottest_pages_are_ranked_separately_for_reads_and_writes() {
         // Of 100 pages, 0 is read 101 times, 1 written 50 times, the rest read once.
-        let mut references: Vec<_> = (0..100)
-            .filter(|&page| page != 1)
-            .map(|page| (page, false))
-            .collect();
+        let mut references: Vec<_> = (0..100).filter(|&page| page != 1).map(|page| (page, false)).collect();
         references.extend([(0, false); 100]);
         references.extend([(1, true); 50]);
         let info = info(&references);
@@ -503,23 +464,13 @@ mod tests {
     #[test]
     fn memory_is_in_per_cent_of_the_database_where_its_size_is_known() {
         let mut collector = Collector::new();
-        collector
-            .add(&[(1, false), (2, false), (1, false)].into_iter().collect())
-            .unwrap();
+        collector.add(&[(1, false), (2, false), (1, false)].into_iter().collect()).unwrap();
         let curve = collector.info(Some(1000)).lru_hit_ratio;
         assert_eq!(curve.of_pages, 1000);
-        let shares: Vec<f64> = curve
-            .points
-            .iter()
-            .filter(|point| point.pages == 2)
-            .map(|point| point.share)
-            .collect();
+        let shares: Vec<f64> = curve.points.iter().filter(|point| point.pages == 2).map(|point| point.share).collect();
         assert!(!shares.is_empty() && shares.iter().all(|&share| share == 1.0 / 3.0));
         assert_eq!(curve.points[0].share, 0.0);
         let read_only = collector.info(None).hottest[0];
-        assert_eq!(
-            (read_only.read_share, read_only.write_share),
-            (Some(2.0 / 3.0), None)
-        );
+        assert_eq!((read_only.read_share, read_only.write_share), (Some(2.0 / 3.0), None));
     }
 }

@@ -25,10 +25,7 @@ pub(crate) enum TraceBytes {
 impl TraceBytes {
     /// A file, or standard input without a path.
     pub(crate) fn file(path: Option<PathBuf>) -> TraceBytes {
-        TraceBytes::File {
-            path,
-            spool: Mutex::new(None),
-        }
+        TraceBytes::File { path, spool: Mutex::new(None) }
     }
 
     /// The file's name, if it has one.
@@ -53,20 +50,14 @@ impl TraceBytes {
     /// The stored bytes, not decompressed.
     pub(crate) fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
         Ok(match self {
-            TraceBytes::File { path, spool } => {
-                Box::new(open_seekable(label, path.as_deref(), spool)?)
-            }
+            TraceBytes::File { path, spool } => Box::new(open_seekable(label, path.as_deref(), spool)?),
             TraceBytes::Embedded(bytes) => Box::new(*bytes),
         })
     }
 }
 
 /// A handle on a regular file with the trace's bytes, at its beginning.
-fn open_seekable(
-    label: &str,
-    path: Option<&Path>,
-    spool: &Mutex<Option<NamedTempFile>>,
-) -> Result<File, TraceError> {
+fn open_seekable(label: &str, path: Option<&Path>, spool: &Mutex<Option<NamedTempFile>>) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(label, "read", error);
     let spooling = |error| TraceError::io(label, "spool to a temporary file", error);
     let mut spool = lock(spool);

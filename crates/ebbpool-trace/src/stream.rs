@@ -60,17 +60,10 @@ impl<R: Read> Read for CountingReader<R> {
 
 impl Stream {
     /// A regular file from its beginning; `path` is for finding files beside it.
-    pub(crate) fn of_file(
-        label: &str,
-        path: Option<&Path>,
-        mut file: File,
-    ) -> Result<Stream, TraceError> {
+    pub(crate) fn of_file(label: &str, path: Option<&Path>, mut file: File) -> Result<Stream, TraceError> {
         let failed = |error| TraceError::io(label, "read", error);
         let mut head = Vec::with_capacity(Codec::HEAD);
-        Read::by_ref(&mut file)
-            .take(Codec::HEAD as u64)
-            .read_to_end(&mut head)
-            .map_err(failed)?;
+        Read::by_ref(&mut file).take(Codec::HEAD as u64).read_to_end(&mut head).map_err(failed)?;
         file.rewind().map_err(failed)?;
         let total = file.metadata().map_err(failed)?.len();
         let raw = file.try_clone().map_err(failed)?;
@@ -93,15 +86,10 @@ impl Stream {
         total: u64,
     ) -> Result<Stream, TraceError> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let raw = CountingReader {
-            inner: raw,
-            consumed: Arc::clone(&consumed),
-        };
+        let raw = CountingReader { inner: raw, consumed: Arc::clone(&consumed) };
         let codec = Codec::detect(head);
         let reader = match codec {
-            Some(codec) => codec
-                .decoder(raw)
-                .map_err(|error| TraceError::io(label, "read", error))?,
+            Some(codec) => codec.decoder(raw).map_err(|error| TraceError::io(label, "read", error))?,
             None => Box::new(raw),
         };
         Ok(Stream {
@@ -200,10 +188,7 @@ impl Stream {
             Some(_) => 0,
             None => (self.end - self.start) as u64,
         };
-        let consumed = self
-            .consumed
-            .load(Ordering::Relaxed)
-            .saturating_sub(waiting);
+        let consumed = self.consumed.load(Ordering::Relaxed).saturating_sub(waiting);
         (consumed as f64 / self.total as f64).min(1.0)
     }
 
@@ -227,8 +212,7 @@ impl Stream {
                 break;
             }
         }
-        file.rewind()
-            .map_err(|error| TraceError::io(&self.label, "spool to a temporary file", error))?;
+        file.rewind().map_err(|error| TraceError::io(&self.label, "spool to a temporary file", error))?;
         Ok(Seekable::File(file))
     }
 

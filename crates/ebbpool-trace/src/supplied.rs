@@ -75,10 +75,7 @@ pub trait ReferenceStream: Send {
 pub(crate) struct SuppliedDecoder(Box<dyn ReferenceStream>);
 
 impl SuppliedDecoder {
-    pub(crate) fn open(
-        supplier: &dyn ReferenceSupplier,
-        columns: OptionalColumns,
-    ) -> Result<OpenedTrace, TraceError> {
+    pub(crate) fn open(supplier: &dyn ReferenceSupplier, columns: OptionalColumns) -> Result<OpenedTrace, TraceError> {
         let stream = match columns == OptionalColumns::default() {
             true => supplier.open()?,
             false => supplier.open_with(columns)?,
@@ -152,24 +149,11 @@ mod tests {
 
     impl ReferenceSupplier for Ascending {
         fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-            Ok(Box::new(AscendingStream {
-                classes: false,
-                next: 0,
-                pages: self.pages,
-                most: self.most,
-            }))
+            Ok(Box::new(AscendingStream { classes: false, next: 0, pages: self.pages, most: self.most }))
         }
 
-        fn open_with(
-            &self,
-            columns: OptionalColumns,
-        ) -> Result<Box<dyn ReferenceStream>, TraceError> {
-            Ok(Box::new(AscendingStream {
-                classes: columns.classes,
-                next: 0,
-                pages: self.pages,
-                most: self.most,
-            }))
+        fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+            Ok(Box::new(AscendingStream { classes: columns.classes, next: 0, pages: self.pages, most: self.most }))
         }
 
         fn references(&self) -> Option<u64> {
@@ -207,11 +191,7 @@ mod tests {
     }
 
     fn source(pages: u64, key: Option<[u8; 32]>, options: &ReadOptions) -> Source {
-        let supplier = Ascending {
-            pages,
-            most: 7,
-            key,
-        };
+        let supplier = Ascending { pages, most: 7, key };
         Source::supplied("ascending", Arc::new(supplier), options)
     }
 
@@ -288,10 +268,7 @@ mod tests {
             }
             assert!([20, 23].contains(&references));
         }
-        let options = ReadOptions {
-            skip: 18,
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { skip: 18, ..ReadOptions::default() };
         let skipping = Source::supplied("slow", Arc::new(Slow(20)), &options);
         let mut reader = skipping.open().expect("it opens");
         let (mut batch, mut pauses) = (Batch::new(), 0);
@@ -310,10 +287,7 @@ mod tests {
 
     #[test]
     fn supplied_classes_are_read_where_they_are_requested() {
-        let options = |skip| ReadOptions {
-            skip,
-            ..ReadOptions::default()
-        };
+        let options = |skip| ReadOptions { skip, ..ReadOptions::default() };
         let parts = [source(9, None, &options(1)), source(3, None, &options(0))];
         let sequence = Source::sequence(&parts, &options(0));
         let mut reader = sequence.open_with_classes().expect("it opens");
@@ -331,17 +305,10 @@ mod tests {
 
     #[test]
     fn options_apply_to_supplied_references() {
-        let options = ReadOptions {
-            skip: 4,
-            limit: Some(3),
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { skip: 4, limit: Some(3), ..ReadOptions::default() };
         let cut = source(25, None, &options);
         assert_eq!(references(&cut), [(4, false), (5, false), (6, true)]);
-        let paged = ReadOptions {
-            page_size: std::num::NonZeroU64::new(8192),
-            ..ReadOptions::default()
-        };
+        let paged = ReadOptions { page_size: std::num::NonZeroU64::new(8192), ..ReadOptions::default() };
         let paged = source(25, None, &paged);
         let reader = paged.open().expect("it opens");
         assert_eq!(reader.metadata().page_size, Some(8192));
@@ -349,10 +316,7 @@ mod tests {
 
     #[test]
     fn a_sequence_has_the_references_of_its_parts_in_order() {
-        let options = |skip| ReadOptions {
-            skip,
-            ..ReadOptions::default()
-        };
+        let options = |skip| ReadOptions { skip, ..ReadOptions::default() };
         let parts = [source(5, None, &options(3)), source(2, None, &options(0))];
         let sequence = Source::sequence(&parts, &options(1));
         assert_eq!(references(&sequence), [(4, false), (0, true), (1, false)]);
@@ -363,10 +327,7 @@ mod tests {
     #[test]
     fn the_key_of_a_source_is_that_of_its_references_and_options() {
         let key = |pages, key, skip| {
-            let options = ReadOptions {
-                skip,
-                ..ReadOptions::default()
-            };
+            let options = ReadOptions { skip, ..ReadOptions::default() };
             source(pages, key, &options).content_key()
         };
         let refused = key(5, None, 0).expect_err("no key").to_string();

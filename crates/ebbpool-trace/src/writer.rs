@@ -41,11 +41,7 @@ impl Writer {
     /// [`TraceError::Io`] if the file cannot be created,
     /// [`TraceError::Metadata`] if a `.json` exists that does not hold metadata of a
     /// trace.
-    pub fn create(
-        path: impl AsRef<Path>,
-        format: Format,
-        metadata: &Metadata,
-    ) -> Result<Writer, TraceError> {
+    pub fn create(path: impl AsRef<Path>, format: Format, metadata: &Metadata) -> Result<Writer, TraceError> {
         Writer::create_with(path, format, metadata, None)
     }
 
@@ -107,17 +103,8 @@ impl Writer {
         metadata: &Metadata,
         (classes, level): (Option<&PageClasses>, Option<i32>),
     ) -> Result<Writer, TraceError> {
-        let encoder = format.create(WriteTarget {
-            path,
-            sink,
-            metadata,
-            classes,
-            level,
-        })?;
-        Ok(Writer {
-            encoder,
-            references: 0,
-        })
+        let encoder = format.create(WriteTarget { path, sink, metadata, classes, level })?;
+        Ok(Writer { encoder, references: 0 })
     }
 
     /// Appends references.
@@ -144,18 +131,12 @@ impl Writer {
     ///
     /// [`TraceError::Io`]; the target is then unchanged.
     pub fn finish(self) -> Result<WrittenTrace, TraceError> {
-        Ok(WrittenTrace {
-            references: self.references,
-            bytes: self.encoder.finish()?,
-        })
+        Ok(WrittenTrace { references: self.references, bytes: self.encoder.finish()? })
     }
 }
 
 impl fmt::Debug for Writer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Writer")
-            .field("references", &self.references)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Writer").field("references", &self.references).finish_non_exhaustive()
     }
 }

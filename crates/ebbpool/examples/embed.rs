@@ -8,9 +8,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let options = FileOptions::new().create(true);
     let storage = FileStorage::open(directory.path().join("my.pages"), &options)?;
-    let pool: Pool = PoolOptions::new(100)
-        .policy("cflru:window=0.3")?
-        .open(storage)?;
+    let pool: Pool = PoolOptions::new(100).policy("cflru:window=0.3")?.open(storage)?;
 
     for greeting in 0..1000u64 {
         let mut page = pool.allocate()?;

@@ -72,10 +72,7 @@ impl Trace {
             }
         }
         let highest = references.iter().map(|&(page, _)| page).max();
-        Ok(Trace {
-            references,
-            pages: highest.map_or(0, |page| page.saturating_add(1)),
-        })
+        Ok(Trace { references, pages: highest.map_or(0, |page| page.saturating_add(1)) })
     }
 
     fn distinct(&self) -> usize {
@@ -84,13 +81,7 @@ impl Trace {
     }
 
     /// Replays the trace in a pool; returns misses and writes.
-    fn replay(
-        &self,
-        policy: &str,
-        frames: u32,
-        asymmetry: Asymmetry,
-        exact: bool,
-    ) -> Result<(u64, u64), ebbpool::PoolError> {
+    fn replay(&self, policy: &str, frames: u32, asymmetry: Asymmetry, exact: bool) -> Result<(u64, u64), ebbpool::PoolError> {
         let pool = PoolOptions::new(frames)
             .policy(policy)?
             .format(PageFormat::Raw)

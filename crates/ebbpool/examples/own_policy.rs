@@ -38,11 +38,7 @@ impl Policy for SecondThoughts {
         self.passed_over[frame as usize] = false;
     }
 
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         loop {
             let frame = self.order.find_from_lru(0, &may_evict)?;
             let at = frame as usize;
@@ -72,15 +68,9 @@ impl Policy for SecondThoughts {
 /// Page reads and writes of a workload in which a few pages get most of the reads, and others most of the writes.
 fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), PoolError> {
     let storage = MemoryStorage::new(4096);
-    storage.grow(PAGES).map_err(|source| PoolError::Grow {
-        pages: PAGES,
-        source,
-    })?;
+    storage.grow(PAGES).map_err(|source| PoolError::Grow { pages: PAGES, source })?;
     // With fixed costs, and no background threads, the pool does the same each time.
-    let pool = options
-        .fixed_costs(OperationCosts::from(Asymmetry::saturating(R)))
-        .background(false)
-        .open(storage)?;
+    let pool = options.fixed_costs(OperationCosts::from(Asymmetry::saturating(R))).background(false).open(storage)?;
     let mut state = 1u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
@@ -114,15 +104,9 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     results.sort_by(|(_, one), (_, other)| bill(*one).total_cmp(&bill(*other)));
     for &(name, result) in &results {
         let (reads, writes) = result;
-        println!(
-            "{name:<12} {reads:>6} reads {writes:>6} writes, bill at R = {R}: {}",
-            bill(result)
-        );
+        println!("{name:<12} {reads:>6} reads {writes:>6} writes, bill at R = {R}: {}", bill(result));
     }
     let lru = results.iter().find(|(name, _)| *name == "lru");
-    assert!(
-        lru.is_some_and(|(_, lru)| own.1 < lru.1),
-        "the own policy spares dirty pages"
-    );
+    assert!(lru.is_some_and(|(_, lru)| own.1 < lru.1), "the own policy spares dirty pages");
     Ok(())
 }

@@ -48,11 +48,7 @@ impl FileLog {
         let end = file.metadata()?.len();
         Ok(FileLog {
             file,
-            tail: Mutex::new(Tail {
-                bytes: Vec::new(),
-                end,
-                failed: false,
-            }),
+            tail: Mutex::new(Tail { bytes: Vec::new(), end, failed: false }),
             turn: Mutex::new(()),
             durable: AtomicU64::new(end),
             syncs: AtomicU64::new(0),
@@ -95,10 +91,7 @@ impl Log for FileLog {
         let written = (&self.file).write_all(&bytes);
         if let Err(error) = written.and_then(|()| self.file.sync_data()) {
             // It is unknown how much is in the file: another attempt could leave a gap.
-            self.tail
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .failed = true;
+            self.tail.lock().unwrap_or_else(PoisonError::into_inner).failed = true;
             return Err(error);
         }
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -115,10 +108,7 @@ fn open(directory: &Path, log: &Arc<FileLog>) -> Outcome<Pool> {
     let options = FileOptions::new().create(true);
     let storage = FileStorage::open(directory.join("accounts.pages"), &options)?;
     let log: Arc<dyn Log> = log.clone();
-    Ok(PoolOptions::new(FRAMES)
-        .policy("lru")?
-        .log(log)
-        .open(storage)?)
+    Ok(PoolOptions::new(FRAMES).policy("lru")?.log(log).open(storage)?)
 }
 
 fn balance(page: &[u8]) -> u64 {
@@ -176,13 +166,9 @@ pub fn main() -> Outcome<()> {
     };
     let add_at_once = || {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|thread| scope.spawn(move || add_in_turn(thread)))
-                .collect();
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || add_in_turn(thread))).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
-            joined
-                .map(|outcome| outcome.unwrap_or_else(|_| Err("a thread panicked".into())))
-                .collect::<Outcome<Vec<()>>>()
+            joined.map(|outcome| outcome.unwrap_or_else(|_| Err("a thread panicked".into()))).collect::<Outcome<Vec<()>>>()
         })
     };
     add_at_once()?;
@@ -212,10 +198,7 @@ pub fn main() -> Outcome<()> {
         sum += balance(&pool.fix_read(account)?);
     }
     println!("{redone} changes redone; the accounts hold {sum}");
-    assert_eq!(
-        sum, acknowledged,
-        "what was acknowledged survives, and nothing else"
-    );
+    assert_eq!(sum, acknowledged, "what was acknowledged survives, and nothing else");
     pool.close()?;
     Ok(())
 }

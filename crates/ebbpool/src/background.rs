@@ -75,9 +75,7 @@ pub(crate) struct WriterSettings {
 
 /// How long the writer sleeps if no thread wakes it.
 fn nap(max_dirty_age: Option<Duration>) -> Duration {
-    max_dirty_age.map_or(LONGEST_NAP, |age| {
-        (age / 4).clamp(SHORTEST_NAP, LONGEST_NAP)
-    })
+    max_dirty_age.map_or(LONGEST_NAP, |age| (age / 4).clamp(SHORTEST_NAP, LONGEST_NAP))
 }
 
 /// Writes until the pool stops.
@@ -118,11 +116,7 @@ fn write_due_pages(
     requested: bool,
     held: &mut HeldPages,
 ) -> Result<(), crate::PoolError> {
-    let over = core
-        .frames
-        .dirty()
-        .count()
-        .saturating_sub(core.limits.dirty_budget);
+    let over = core.frames.dirty().count().saturating_sub(core.limits.dirty_budget);
     let mut outcome = Ok(());
     if over > 0 && !(requested && core.throttle.writes_are_instant()) {
         // A little below the budget, because a batch of a few pages takes nearly as long as a larger one.
@@ -132,14 +126,11 @@ fn write_due_pages(
         let dirty = core.policy().next_dirty(count, true, &core.frames);
         core.throttle.batch_begins(dirty.len());
         let written = core.write_frames(dirty, WriteCause::Background);
-        core.throttle
-            .batch_ends(written.as_ref().map_or(0, |pages| *pages));
+        core.throttle.batch_ends(written.as_ref().map_or(0, |pages| *pages));
         outcome = written.map(drop);
     }
     if settings.reserve > 0 && core.policy().is_full(&core.frames) {
-        let dirty = core
-            .policy()
-            .next_dirty(settings.reserve, false, &core.frames);
+        let dirty = core.policy().next_dirty(settings.reserve, false, &core.frames);
         let written = core.write_frames(dirty, WriteCause::Background);
         outcome = outcome.and(written.map(drop));
     }
@@ -160,19 +151,12 @@ enum Aged {
 
 /// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
 /// its page may have been evicted, or cleaned, since.
-fn write_aged(
-    core: &PoolShared,
-    age: Duration,
-    which: Aged,
-    held: &mut HeldPages,
-) -> Result<(), crate::PoolError> {
+fn write_aged(core: &PoolShared, age: Duration, which: Aged, held: &mut HeldPages) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
     let due = age_ms - age_ms / 4;
     let mut aged = core.frames.dirty().frames();
-    aged.retain(|&frame| {
-        core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
-    });
+    aged.retain(|&frame| core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due);
     if which == Aged::WritableLately {
         core.policy().retain_writable(&mut aged);
     }

@@ -25,10 +25,7 @@ pub struct Checkpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckpointOutcome {
     /// Every page that was dirty is in storage, except for an abandoned one, if there is one.
-    Complete {
-        checkpoint: Checkpoint,
-        abandoned: Option<u64>,
-    },
+    Complete { checkpoint: Checkpoint, abandoned: Option<u64> },
     /// Evictions were undone in each pass, so that some page may be dirty still. The number of pages written.
     Incomplete { pages: usize },
 }
@@ -56,10 +53,7 @@ impl PoolShared {
             let unwritten_before = self.frames.first_unwritten();
             self.wait_for_evictions()?;
             self.transfer.sync()?;
-            let first_unwritten = unwritten_before
-                .into_iter()
-                .chain(self.frames.first_unwritten())
-                .min();
+            let first_unwritten = unwritten_before.into_iter().chain(self.frames.first_unwritten()).min();
             // Fetching a page may have evicted others, whose blocks were written whole.
             let torn = !self.torn_pads.pages().is_empty();
             if torn || self.policy().undone_evictions() != undone_evictions {
@@ -70,10 +64,7 @@ impl PoolShared {
                 begin => first_unwritten.map_or(begin, |lsn| begin.min(lsn - 1)),
             };
             self.frames.note_covered(begin);
-            return Ok(CheckpointOutcome::Complete {
-                checkpoint: Checkpoint { covered, pages },
-                abandoned,
-            });
+            return Ok(CheckpointOutcome::Complete { checkpoint: Checkpoint { covered, pages }, abandoned });
         }
         Ok(CheckpointOutcome::Incomplete { pages })
     }
@@ -126,9 +117,7 @@ impl PoolShared {
         loop {
             let awaited = match self.frames.share(frame, false) {
                 // That copy may lack the page's latest changes, and its write may fail.
-                Ok((latch, _)) if latch.page() == page && latch.state().is_in_flight() => {
-                    WaitCondition::Landing
-                }
+                Ok((latch, _)) if latch.page() == page && latch.state().is_in_flight() => WaitCondition::Landing,
                 Ok((latch, _)) if latch.page() == page => {
                     latches.push(latch);
                     return Ok((false, written));

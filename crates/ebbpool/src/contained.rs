@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page,
-    PageClass, PageProbabilities, PolicySpec, RecordedRequest, registry,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
+    PolicySpec, RecordedRequest, registry,
 };
 
 use crate::boxed::boxed;
@@ -132,11 +132,7 @@ pub(crate) struct ContainedPolicy {
 
 impl ContainedPolicy {
     /// `None` if there is no memory for the reports.
-    pub(crate) fn new(
-        policy: Box<dyn DynPolicy + Send>,
-        capabilities: Capabilities,
-        frames: u32,
-    ) -> Option<Self> {
+    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, capabilities: Capabilities, frames: u32) -> Option<Self> {
         Some(ContainedPolicy {
             policy,
             capabilities,
@@ -166,12 +162,10 @@ impl ContainedPolicy {
         match (self.failed, self.fails.get()) {
             (true, _) => call(&*self.policy),
             (false, true) => R::default(),
-            (false, false) => {
-                contained("the policy", || call(&*self.policy)).unwrap_or_else(|_| {
-                    self.fails.set(true);
-                    R::default()
-                })
-            }
+            (false, false) => contained("the policy", || call(&*self.policy)).unwrap_or_else(|_| {
+                self.fails.set(true);
+                R::default()
+            }),
         }
     }
 
@@ -235,11 +229,7 @@ impl DynPolicy for ContainedPolicy {
         }
         noted
     }
-    fn coming_victims(
-        &self,
-        _may_evict: &dyn Fn(Frame) -> bool,
-        _coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, _may_evict: &dyn Fn(Frame) -> bool, _coming: &mut [Frame]) -> Option<usize> {
         None
     }
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -262,20 +252,12 @@ impl DynPolicy for ContainedPolicy {
     fn prefetch_ghost(&self, ghost: Ghost) {
         self.query(|policy| policy.prefetch_ghost(ghost));
     }
-    fn victim(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: &dyn Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    fn victim(&mut self, incoming: Option<(Page, Access)>, may_evict: &dyn Fn(Frame) -> bool) -> Option<Frame> {
         let victim = self.call(|policy| policy.victim(incoming, may_evict));
         match victim {
             Some(frame) if !self.failed => {
                 if self.holds(frame) {
-                    self.refused = if may_evict(frame) {
-                        0
-                    } else {
-                        self.refused + 1
-                    };
+                    self.refused = if may_evict(frame) { 0 } else { self.refused + 1 };
                     if self.refused < MOST_REFUSED {
                         return victim;
                     }

@@ -28,8 +28,7 @@ use ebbpool_policy::{Access, Capabilities, PageClass, UNKNOWN_CLASS};
 use crate::background::Signal;
 use crate::error::PoolError;
 use crate::frames::{
-    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, Frames, HitStatus, LatchRefusal,
-    SharedLatch, WaitCondition,
+    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, Frames, HitStatus, LatchRefusal, SharedLatch, WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -217,8 +216,7 @@ impl PoolShared {
 
     /// Loads a page, for the pool itself.
     pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
-        self.fix_shared_slowly((page, UNKNOWN_CLASS), None)
-            .map(drop)
+        self.fix_shared_slowly((page, UNKNOWN_CLASS), None).map(drop)
     }
 
     #[cold]
@@ -231,9 +229,7 @@ impl PoolShared {
         let mut located = None;
         let mut waited_at = None;
         loop {
-            let found = located
-                .take()
-                .or_else(|| self.table.find(page, &self.frames));
+            let found = located.take().or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
                 let reason = FetchReason::Fix(Access::Read);
                 match self.fetch((page, class), reason, reuse.as_deref_mut(), &mut waiting)? {
@@ -268,10 +264,7 @@ impl PoolShared {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn fix_exclusive(
-        &self,
-        (page, class): (u64, PageClass),
-    ) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn fix_exclusive(&self, (page, class): (u64, PageClass)) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
@@ -281,10 +274,7 @@ impl PoolShared {
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn fix_new(
-        &self,
-        (page, class): (u64, PageClass),
-    ) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn fix_new(&self, (page, class): (u64, PageClass)) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
@@ -296,11 +286,7 @@ impl PoolShared {
     }
 
     #[inline]
-    fn fix_exclusive_for(
-        &self,
-        (page, class): (u64, PageClass),
-        reason: FetchReason,
-    ) -> Result<ExclusiveLatch<'_>, PoolError> {
+    fn fix_exclusive_for(&self, (page, class): (u64, PageClass), reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
         if let Some(frame) = self.table.find(page, &self.frames)
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
@@ -323,9 +309,7 @@ impl PoolShared {
         let mut waiting = Waiting::new(self);
         let mut located = None;
         loop {
-            let found = located
-                .take()
-                .or_else(|| self.table.find(page, &self.frames));
+            let found = located.take().or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
                 match self.fetch((page, class), reason, None, &mut waiting)? {
                     FetchResult::Loaded(claimed) => return Ok(claimed.into_exclusive()),
@@ -437,13 +421,8 @@ impl PoolShared {
                 false => all.push(admission),
             }
         }
-        let mut incoming: Vec<Incoming<'_>> = all
-            .iter_mut()
-            .map(|admission| Incoming {
-                page: admission.page,
-                bytes: admission.frame.bytes_mut(),
-            })
-            .collect();
+        let mut incoming: Vec<Incoming<'_>> =
+            all.iter_mut().map(|admission| Incoming { page: admission.page, bytes: admission.frame.bytes_mut() }).collect();
         if incoming.is_empty() {
             return;
         }
@@ -472,17 +451,10 @@ impl PoolShared {
         }
     }
 
-    fn read<'c>(
-        &'c self,
-        mut admission: Admission<'c>,
-        cause: ReadCause,
-    ) -> Result<Admission<'c>, PoolError> {
+    fn read<'c>(&'c self, mut admission: Admission<'c>, cause: ReadCause) -> Result<Admission<'c>, PoolError> {
         let page = admission.page;
         let bytes = admission.frame.bytes_mut();
-        let outcome = self
-            .transfer
-            .read(&mut [Incoming { page, bytes }], cause)
-            .pop();
+        let outcome = self.transfer.read(&mut [Incoming { page, bytes }], cause).pop();
         match outcome {
             Some(Ok(lsn)) => {
                 admission.frame.loaded(lsn, false);
@@ -558,27 +530,17 @@ impl PoolShared {
         let mut outcomes = self.transfer.write(&mut batch);
         let first_pad = batch.len() - batch.len().min(padded);
         let of_pads = outcomes.split_off(first_pad);
-        let failed_pads: Vec<bool> = batch[first_pad..]
-            .iter()
-            .zip(of_pads)
-            .map(|(pad, outcome)| pad.reached_storage && outcome.is_err())
-            .collect();
+        let failed_pads: Vec<bool> =
+            batch[first_pad..].iter().zip(of_pads).map(|(pad, outcome)| pad.reached_storage && outcome.is_err()).collect();
         drop(batch);
         for ((page, lsn, copy), failed) in pads.iter_mut().zip(failed_pads) {
             if failed {
-                tracing::warn!(
-                    page,
-                    "a page that no caller has changed could not be written"
-                );
+                tracing::warn!(page, "a page that no caller has changed could not be written");
                 self.torn_pads.retain(*page, *lsn, copy.bytes_mut());
             }
         }
         let mut outcomes = outcomes.into_iter();
-        let of_victim = if victim_is_dirty {
-            outcomes.next()
-        } else {
-            None
-        };
+        let of_victim = if victim_is_dirty { outcomes.next() } else { None };
         self.end_evictions(evicted, copies, &padding, outcomes);
         // Writing the rest takes room, and this thread would wait for its own (3).
         drop(pads);
@@ -616,28 +578,16 @@ impl PoolShared {
                 _ => _ = taken.written(&self.frames),
             }
         }
-        padding
-            .iter()
-            .for_each(|&page| policy.eviction_written(page));
+        padding.iter().for_each(|&page| policy.eviction_written(page));
     }
 
     /// Reads the non-resident pages of a block that is to be written whole, as far as they can be read.
-    fn padding<'c>(
-        &'c self,
-        pages: &[u64],
-        mut room: Vec<CopySlot<'c>>,
-    ) -> Vec<(u64, u64, CopySlot<'c>)> {
+    fn padding<'c>(&'c self, pages: &[u64], mut room: Vec<CopySlot<'c>>) -> Vec<(u64, u64, CopySlot<'c>)> {
         if pages.is_empty() {
             return Vec::new();
         }
-        let mut incoming: Vec<Incoming<'_>> = pages
-            .iter()
-            .zip(&mut room)
-            .map(|(&page, copy)| Incoming {
-                page,
-                bytes: copy.bytes_mut(),
-            })
-            .collect();
+        let mut incoming: Vec<Incoming<'_>> =
+            pages.iter().zip(&mut room).map(|(&page, copy)| Incoming { page, bytes: copy.bytes_mut() }).collect();
         let outcomes = self.transfer.read(&mut incoming, ReadCause::Padding);
         drop(incoming);
         let read = pages.iter().zip(room).zip(outcomes);
@@ -662,10 +612,7 @@ mod tests {
 
     #[test]
     fn an_eviction_that_is_undone_leaves_the_age_of_the_pages_changes() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
+        let pool = PoolOptions::new(2).background(false).open(MemoryStorage::new(512)).expect("a pool");
         let core = &*pool.core;
         drop(pool.fix_write(1).expect("a page"));
         let frame = core.table.find(1, &core.frames).expect("it is resident");
@@ -682,10 +629,7 @@ mod tests {
 
     #[test]
     fn changes_after_a_copy_are_younger_than_it_unless_its_write_fails() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
+        let pool = PoolOptions::new(2).background(false).open(MemoryStorage::new(512)).expect("a pool");
         let core = &*pool.core;
         drop(pool.fix_write(1).expect("a page"));
         let frame = core.table.find(1, &core.frames).expect("it is resident");
@@ -696,8 +640,7 @@ mod tests {
             room[0].take(&latch).expect("a copy")
         };
         // Ages are in whole milliseconds.
-        let is_younger =
-            |than: Instant| core.frames.changed_at(frame) + Duration::from_millis(2) >= than;
+        let is_younger = |than: Instant| core.frames.changed_at(frame) + Duration::from_millis(2) >= than;
         let begin = Instant::now();
         let copy = take_copy();
         assert!(is_younger(begin));
@@ -726,11 +669,7 @@ mod tests {
             self.frames.retain(|&it| it != frame);
         }
         fn cleaned(&mut self, _: Frame) {}
-        fn victim<F: Fn(Frame) -> bool>(
-            &mut self,
-            _: Option<(Page, Access)>,
-            may_evict: F,
-        ) -> Option<Frame> {
+        fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
             let mut frames = self.frames.iter().copied();
             frames.find(|&frame| {
                 self.questions.fetch_add(1, Ordering::Relaxed);
@@ -743,10 +682,7 @@ mod tests {
     fn a_reserve_of_all_frames_takes_a_number_of_questions_that_grows_with_the_frames() {
         const FRAMES: u32 = 10_000;
         let questions = Arc::new(Count::new(0));
-        let policy = CountsQuestions {
-            frames: Vec::new(),
-            questions: Arc::clone(&questions),
-        };
+        let policy = CountsQuestions { frames: Vec::new(), questions: Arc::clone(&questions) };
         let pool = PoolOptions::new(FRAMES)
             .own_policy(policy)
             .background(false)
@@ -761,9 +697,7 @@ mod tests {
             fixed.expect("a page");
         }
         let core = &*pool.core;
-        let all = core
-            .policy()
-            .next_dirty(FRAMES as usize, false, &core.frames);
+        let all = core.policy().next_dirty(FRAMES as usize, false, &core.frames);
         assert_eq!(all.len(), FRAMES as usize / 2);
         let asked = questions.load(Ordering::Relaxed);
         assert!(asked < 10 * u64::from(FRAMES), "{asked} questions");

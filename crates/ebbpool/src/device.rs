@@ -3,6 +3,5 @@
 
 pub use ebbpool_device::flash::{ConfigError, FlashConfig};
 pub use ebbpool_device::{
-    AnyDevice, Device, DeviceFailed, DeviceProfile, DeviceReport, FlashDevice, PlainDevice,
-    ProfileError,
+    AnyDevice, Device, DeviceFailed, DeviceProfile, DeviceReport, FlashDevice, PlainDevice, ProfileError,
 };

@@ -173,10 +173,7 @@ impl DoubleWriteArea {
         let pages = storage.pages().map_err(unreadable)?;
         if pages < length {
             let grown = storage.grow(length);
-            grown.map_err(|source| PoolError::Grow {
-                pages: length,
-                source,
-            })?;
+            grown.map_err(|source| PoolError::Grow { pages: length, source })?;
         }
         let mut area = DoubleWriteArea {
             storage,
@@ -206,11 +203,7 @@ impl DoubleWriteArea {
     fn check_identity(&self, latest: &Record) -> Result<(), PoolError> {
         match latest.links {
             Some(links) if links.identity != 0 && links.identity != self.identity => {
-                Err(PoolError::ForeignArea {
-                    area: self.storage.describe(),
-                    found: links.identity,
-                    expected: self.identity,
-                })
+                Err(PoolError::ForeignArea { area: self.storage.describe(), found: links.identity, expected: self.identity })
             }
             // An area that was written before the data had an identity is accepted.
             _ => Ok(()),
@@ -263,8 +256,7 @@ impl DoubleWriteArea {
             let why = format!("the double-write area could not be synced once: {cause}; reopen it");
             return Err(io::Error::other(why));
         }
-        if end.used.end.saturating_add(self.room_for(pages.len())) > self.length && !end.starts_over
-        {
+        if end.used.end.saturating_add(self.room_for(pages.len())) > self.length && !end.starts_over {
             self.wait_for_writers();
             sync_data()?;
             // This stays set until the next batch is in the area: no other batch begins before.
@@ -285,11 +277,7 @@ impl DoubleWriteArea {
             true => 0,
             false => end.used.end,
         };
-        let links = BatchLinks {
-            before: end.last.filter(|_| needed),
-            carries_on: end.starts_over,
-            identity: self.identity,
-        };
+        let links = BatchLinks { before: end.last.filter(|_| needed), carries_on: end.starts_over, identity: self.identity };
         let first = end.sequence;
         if links.before.is_some_and(|before| first - before > FARTHEST) {
             let why = "the double-write area could not be written too often; reopen it";
@@ -317,10 +305,7 @@ impl DoubleWriteArea {
         batches.pages += room;
         let saved = saved.iter().map(|it| (it.image.page, *it));
         batches.needed.extend(saved);
-        Ok(InPlaceWrites {
-            area: self,
-            pages: own.collect(),
-        })
+        Ok(InPlaceWrites { area: self, pages: own.collect() })
     }
 
     /// The number of pages that a batch takes.
@@ -345,10 +330,7 @@ impl DoubleWriteArea {
                 continue;
             }
             let page = image.page;
-            tracing::error!(
-                page,
-                "the image of a page that could not be written in place has rotted"
-            );
+            tracing::error!(page, "the image of a page that could not be written in place has rotted");
             self.batches.lock().needed.remove(&page);
         }
         Ok((true, carried))
@@ -386,13 +368,7 @@ impl DoubleWriteArea {
     }
 
     /// Writes a batch, whose records are numbered from `first` on.
-    fn write(
-        &self,
-        at: u64,
-        first: u64,
-        links: BatchLinks,
-        pages: &[(u64, &[u8])],
-    ) -> io::Result<Vec<SavedImage>> {
+    fn write(&self, at: u64, first: u64, links: BatchLinks, pages: &[(u64, &[u8])]) -> io::Result<Vec<SavedImage>> {
         let page_size = self.storage.page_size();
         let most = capacity(page_size);
         let chunks = pages.chunks(most);
@@ -401,12 +377,7 @@ impl DoubleWriteArea {
         let mut list_at = at;
         for ((list, chunk), sequence) in lists.iter_mut().zip(chunks.clone()).zip(first..) {
             let images = chunk.iter().map(|&(page, bytes)| Image::new(page, bytes));
-            let record = Record {
-                sequence,
-                batch: first,
-                links: Some(links),
-                images: images.collect(),
-            };
+            let record = Record { sequence, batch: first, links: Some(links), images: images.collect() };
             record.encode(list);
             let places = (list_at + 1..).zip(&record.images);
             saved.extend(places.map(|(at, &image)| SavedImage { at, image }));
@@ -421,10 +392,7 @@ impl DoubleWriteArea {
     }
 
     fn write_pages<'b>(&self, at: u64, buffers: impl Iterator<Item = &'b [u8]>) -> io::Result<()> {
-        let mut writes: Vec<Write<'_>> = buffers
-            .zip(at..)
-            .map(|(buffer, page)| Write::new(page, buffer))
-            .collect();
+        let mut writes: Vec<Write<'_>> = buffers.zip(at..).map(|(buffer, page)| Write::new(page, buffer)).collect();
         self.storage.write(&mut writes);
         let mut outcomes = writes.into_iter().map(|write| settled(write.outcome));
         let failed = outcomes.find_map(Result::err);
@@ -434,10 +402,7 @@ impl DoubleWriteArea {
     /// Takes the mark of a sync, right before the data is synced: it says which batches the sync covers.
     pub(crate) fn mark(&self) -> SyncMark {
         let batches = self.batches.lock();
-        SyncMark {
-            begun: batches.begun,
-            quiet: batches.in_place == 0,
-        }
+        SyncMark { begun: batches.begun, quiet: batches.in_place == 0 }
     }
 
     /// Notes that the data has been synced since the mark was taken. If no batch was being written then or has begun
@@ -509,21 +474,14 @@ impl DoubleWriteArea {
             let record = Record {
                 sequence: number,
                 batch: number,
-                links: Some(BatchLinks {
-                    before: None,
-                    carries_on: true,
-                    identity: self.identity,
-                }),
+                links: Some(BatchLinks { before: None, carries_on: true, identity: self.identity }),
                 images: Vec::new(),
             };
             let mut list = AlignedPages::new(1, self.storage.page_size());
             list.iter_mut().for_each(|list| record.encode(list));
             let written = self.write_pages(0, list.iter());
             let emptied = written.and_then(|()| self.storage.sync());
-            emptied.map_err(|source| PoolError::Storage {
-                what: "the double-write area cannot be emptied",
-                source,
-            })?;
+            emptied.map_err(|source| PoolError::Storage { what: "the double-write area cannot be emptied", source })?;
         }
         Ok(restored)
     }
@@ -543,9 +501,7 @@ impl DoubleWriteArea {
         let latest = records.iter().max_by_key(|it| it.record.sequence);
         let (last_batch, live) = match latest {
             None => (0, Vec::new()),
-            Some(latest) if latest.record.links.is_some() => {
-                (latest.record.batch, linked_records(&records, latest))
-            }
+            Some(latest) if latest.record.links.is_some() => (latest.record.batch, linked_records(&records, latest)),
             Some(_) => {
                 let live = consecutive_records(&records);
                 (live.first().map_or(0, |latest| latest.record.batch), live)
@@ -597,11 +553,7 @@ impl InPlaceWrites<'_> {
         let written: HashSet<u64> = written.into_iter().collect();
         let mut batches = self.area.batches.lock();
         for (page, at) in self.pages.iter().filter(|(page, _)| written.contains(page)) {
-            if batches
-                .needed
-                .get(page)
-                .is_some_and(|saved| saved.at == *at)
-            {
+            if batches.needed.get(page).is_some_and(|saved| saved.at == *at) {
                 batches.needed.remove(page);
             }
         }
@@ -619,10 +571,7 @@ impl Drop for InPlaceWrites<'_> {
 }
 
 /// The records whose images may be needed (5), the latest first.
-fn linked_records<'r>(
-    records: &'r [PlacedRecord],
-    latest: &'r PlacedRecord,
-) -> Vec<&'r PlacedRecord> {
+fn linked_records<'r>(records: &'r [PlacedRecord], latest: &'r PlacedRecord) -> Vec<&'r PlacedRecord> {
     let mut batches: HashMap<u64, Vec<&PlacedRecord>> = HashMap::new();
     for placed in records {
         batches.entry(placed.record.batch).or_default().push(placed);
@@ -658,9 +607,7 @@ fn consecutive_records(records: &[PlacedRecord]) -> Vec<&PlacedRecord> {
     let mut live: Vec<&PlacedRecord> = Vec::new();
     let mut at = 0;
     while let Some(next) = records.iter().find(|it| it.at == at)
-        && live
-            .last()
-            .is_none_or(|last| next.record.sequence == last.record.sequence + 1)
+        && live.last().is_none_or(|last| next.record.sequence == last.record.sequence + 1)
     {
         at += next.record.pages();
         live.push(next);
@@ -671,8 +618,7 @@ fn consecutive_records(records: &[PlacedRecord]) -> Vec<&PlacedRecord> {
 
 fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, PoolError> {
     let mut buffer = AlignedPages::new(1, data.page_size());
-    read_pages(data, page, &mut buffer)
-        .map_err(|(page, source)| PoolError::Read { page, source })?;
+    read_pages(data, page, &mut buffer).map_err(|(page, source)| PoolError::Read { page, source })?;
     let checked = buffer.iter().next();
     let checked = checked.map(|bytes| PageFormat::Checked.check(bytes, page));
     match checked {
@@ -682,20 +628,10 @@ fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, PoolError> {
     }
 }
 
-fn read_pages(
-    storage: &dyn Storage,
-    from: u64,
-    into: &mut AlignedPages,
-) -> Result<(), (u64, io::Error)> {
-    let mut reads: Vec<Read<'_>> = into
-        .iter_mut()
-        .zip(from..=u64::MAX)
-        .map(|(buffer, page)| Read::new(page, buffer))
-        .collect();
+fn read_pages(storage: &dyn Storage, from: u64, into: &mut AlignedPages) -> Result<(), (u64, io::Error)> {
+    let mut reads: Vec<Read<'_>> = into.iter_mut().zip(from..=u64::MAX).map(|(buffer, page)| Read::new(page, buffer)).collect();
     storage.read(&mut reads);
-    let mut outcomes = reads
-        .into_iter()
-        .map(|read| (read.page, settled(read.outcome)));
+    let mut outcomes = reads.into_iter().map(|read| (read.page, settled(read.outcome)));
     let failed = outcomes.find_map(|(page, outcome)| Some((page, outcome.err()?)));
     failed.map_or(Ok(()), Err)
 }
@@ -704,17 +640,11 @@ fn write_page(data: &dyn Storage, page: u64, buffer: &[u8]) -> Result<(), PoolEr
     let mut writes = [Write::new(page, buffer)];
     data.write(&mut writes);
     let [write] = writes;
-    settled(write.outcome).map_err(|source| PoolError::Storage {
-        what: "a torn page cannot be restored",
-        source,
-    })
+    settled(write.outcome).map_err(|source| PoolError::Storage { what: "a torn page cannot be restored", source })
 }
 
 fn unreadable(source: io::Error) -> PoolError {
-    PoolError::Storage {
-        what: "the double-write area cannot be read",
-        source,
-    }
+    PoolError::Storage { what: "the double-write area cannot be read", source }
 }
 
 fn in_area(what: &str, error: &io::Error) -> io::Error {

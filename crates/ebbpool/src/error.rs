@@ -63,9 +63,7 @@ pub enum PoolError {
         page: u64,
     },
     /// All frames were pinned for as long as the pool's patience.
-    #[error(
-        "all {frames} frames have been pinned for {waited:?}; unfix pages, or open the pool with more frames"
-    )]
+    #[error("all {frames} frames have been pinned for {waited:?}; unfix pages, or open the pool with more frames")]
     AllPinned {
         /// Frames of the pool.
         frames: u32,
@@ -150,17 +148,13 @@ pub enum OptionsError {
         policy: String,
     },
     /// The policy makes checkpoints.
-    #[error(
-        "{policy} makes checkpoints or commits, and a pool makes its own; leave these parameters out"
-    )]
+    #[error("{policy} makes checkpoints or commits, and a pool makes its own; leave these parameters out")]
     Checkpoints {
         /// The policy.
         policy: String,
     },
     /// The policy needs the erase counts of blocks.
-    #[error(
-        "{policy} asks how often blocks were erased, and {storage} does not report that; a simulated flash device does"
-    )]
+    #[error("{policy} asks how often blocks were erased, and {storage} does not report that; a simulated flash device does")]
     EraseCounts {
         /// The policy.
         policy: String,
@@ -198,9 +192,7 @@ pub enum OptionsError {
     #[error("the dirty budget is a share of the frames, from 0 to 1, not {0}")]
     DirtyBudget(f64),
     /// A double-write area for raw pages.
-    #[error(
-        "a double-write area needs PageFormat::Checked: a raw page has no checksum that would show that it is torn"
-    )]
+    #[error("a double-write area needs PageFormat::Checked: a raw page has no checksum that would show that it is torn")]
     RawDoubleWrite,
     /// The pages of a double-write area are too small.
     #[error("the double-write area needs pages of at least {least} bytes, not {bytes}")]

@@ -70,14 +70,8 @@ impl Frames {
     pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Option<Self> {
         let slots = count.checked_add(copies)?;
         let memory = FrameMemory::new(slots as usize, page_size)?;
-        let header = || FrameHeader {
-            word: FrameWord::new(),
-            page: AtomicU64::new(0),
-        };
-        let details = || FrameDetails {
-            lsn: AtomicU64::new(0),
-            admissions: AtomicU32::new(0),
-        };
+        let header = || FrameHeader { word: FrameWord::new(), page: AtomicU64::new(0) };
+        let details = || FrameDetails { lsn: AtomicU64::new(0), admissions: AtomicU32::new(0) };
         Some(Frames {
             headers: boxed(count as usize, header)?,
             details: boxed(count as usize, details)?,
@@ -131,8 +125,7 @@ impl Frames {
 
     /// From now on every hit is reported to the policy. Under the policy's lock.
     pub(crate) fn end_epochs(&self) {
-        self.epoch
-            .store(HitEpoch::NONE.to_bits(), Ordering::Relaxed);
+        self.epoch.store(HitEpoch::NONE.to_bits(), Ordering::Relaxed);
     }
 
     #[inline]
@@ -208,8 +201,7 @@ impl Frames {
 
     fn became_clean(&self, frame: u32) {
         // A thread that has changed the page since then found it among the dirty ones, and did not insert it.
-        self.dirty
-            .remove_unless(frame, || self.state(frame).is_changed());
+        self.dirty.remove_unless(frame, || self.state(frame).is_changed());
     }
 
     /// Notes that a checkpoint that began at this LSN has covered all changes up to it.

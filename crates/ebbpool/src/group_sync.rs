@@ -47,9 +47,7 @@ impl From<SyncError> for io::Error {
     fn from(why: SyncError) -> Self {
         match why {
             SyncError::Failed(error) => error,
-            SyncError::Poisoned(cause) => {
-                io::Error::other(format!("a sync has failed before: {cause}"))
-            }
+            SyncError::Poisoned(cause) => io::Error::other(format!("a sync has failed before: {cause}")),
         }
     }
 }
@@ -93,10 +91,7 @@ impl GroupSync {
         }
         turns.begun += 1;
         drop(turns);
-        let mut turn = SyncTurn {
-            syncs: self,
-            failed: Some("a sync panicked".into()),
-        };
+        let mut turn = SyncTurn { syncs: self, failed: Some("a sync panicked".into()) };
         let outcome = sync();
         turn.failed = outcome.as_ref().err().map(io::Error::to_string);
         drop(turn);

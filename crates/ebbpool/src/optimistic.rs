@@ -19,13 +19,7 @@ impl<'p> Optimistic<'p> {
     pub(crate) fn begin(core: &'p PoolShared, page: u64) -> Option<Self> {
         let frame = core.table.find(page, &core.frames)?;
         let version = core.frames.version(frame).ok()?;
-        let begun = Optimistic {
-            core,
-            frame,
-            version,
-            payload: core.transfer.format().payload(),
-            disturbed: Cell::new(false),
-        };
+        let begun = Optimistic { core, frame, version, payload: core.transfer.format().payload(), disturbed: Cell::new(false) };
         // The page number, too, may have changed before the version was read.
         (core.frames.page_in(frame) == page && begun.validate()).then_some(begun)
     }
@@ -34,8 +28,7 @@ impl<'p> Optimistic<'p> {
     /// changed, is being changed, or was evicted.
     pub fn read(&self, from: usize, into: &mut [u8]) -> bool {
         let from = from.checked_add(self.payload);
-        let Some((from, end)) = from.and_then(|from| Some((from, from.checked_add(into.len())?)))
-        else {
+        let Some((from, end)) = from.and_then(|from| Some((from, from.checked_add(into.len())?))) else {
             return false;
         };
         if end > self.core.transfer.storage().page_size() {
@@ -45,10 +38,7 @@ impl<'p> Optimistic<'p> {
         // The version does not change while the latch is held, and the same version means the same bytes
         // (`word.rs`, 5).
         let same = latched.filter(|_| self.core.frames.version_now(self.frame) == self.version);
-        match same
-            .as_ref()
-            .and_then(|(latch, _)| latch.bytes().get(from..end))
-        {
+        match same.as_ref().and_then(|(latch, _)| latch.bytes().get(from..end)) {
             Some(bytes) => into.copy_from_slice(bytes),
             None => self.disturbed.set(true),
         }

@@ -97,8 +97,7 @@ impl Limits {
     /// True if there is a budget, and no more clean pages than the background writer may leave: twice the frames beyond
     /// the budget.
     pub(crate) fn is_near_budget(&self, frames: &Frames) -> bool {
-        self.dirty_budget < frames.count() as usize
-            && frames.dirty().count() + self.room(frames) > self.dirty_budget
+        self.dirty_budget < frames.count() as usize && frames.dirty().count() + self.room(frames) > self.dirty_budget
     }
 }
 
@@ -168,10 +167,7 @@ impl PoolOptions {
     /// The same for a policy whose type is known at run time only.
     pub fn own_boxed_policy(mut self, policy: Box<dyn DynPolicy + Send>) -> Self {
         let capabilities = contained("the policy", || policy.capabilities());
-        self.policy = PolicyChoice::Own(OwnPolicy {
-            policy,
-            capabilities,
-        });
+        self.policy = PolicyChoice::Own(OwnPolicy { policy, capabilities });
         self
     }
 
@@ -312,10 +308,7 @@ impl PoolOptions {
 
     /// As [`on_fix`](Self::on_fix), and passes the page's class, which is [`UNKNOWN_CLASS`](crate::policy::UNKNOWN_CLASS)
     /// where the caller does not [state](crate::Pool::of_class) it.
-    pub fn on_classed_fix(
-        mut self,
-        sink: impl FnMut(u64, bool, PageClass) + Send + 'static,
-    ) -> Self {
+    pub fn on_classed_fix(mut self, sink: impl FnMut(u64, bool, PageClass) + Send + 'static) -> Self {
         self.sink = Some(Box::new(sink));
         self
     }
@@ -479,10 +472,7 @@ impl PolicyChoice {
     pub(crate) fn into_policy(self, frames: u32) -> Option<Box<dyn DynPolicy + Send>> {
         Some(match self {
             PolicyChoice::Spec(spec) => registry::boxed(&spec, frames),
-            PolicyChoice::Own(OwnPolicy {
-                policy,
-                capabilities,
-            }) => {
+            PolicyChoice::Own(OwnPolicy { policy, capabilities }) => {
                 let capabilities = capabilities.unwrap_or(Capabilities::empty());
                 Box::new(ContainedPolicy::new(policy, capabilities, frames)?)
             }

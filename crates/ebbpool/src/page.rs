@@ -56,9 +56,7 @@ pub enum Damage {
     #[error("it is all zeros, and was written")]
     Zeros,
     /// It has changes that the log does not have: the log lost its end, or belongs to other data.
-    #[error(
-        "it is as of LSN {found}, and the log ends at {end}: the log lost its end, or is older than the page"
-    )]
+    #[error("it is as of LSN {found}, and the log ends at {end}: the log lost its end, or is older than the page")]
     Ahead {
         /// Its LSN.
         found: Lsn,

@@ -4,15 +4,13 @@
 //! policies for programs without the pool.
 
 pub use ebbpool_policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Lists, MOST_GHOSTS, Page,
-    PageClass, Policy, SpecError, UNKNOWN_CLASS,
+    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Lists, MOST_GHOSTS, Page, PageClass, Policy, SpecError,
+    UNKNOWN_CLASS,
 };
 
 /// The names of the policies that a pool can run, in the order of the documentation. Some need a storage that knows how
 /// often its blocks were erased.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let entries = ebbpool_policy::registry::entries().iter();
-    entries
-        .filter(|entry| entry.online())
-        .map(|entry| entry.name)
+    entries.filter(|entry| entry.online()).map(|entry| entry.name)
 }

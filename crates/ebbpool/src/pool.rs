@@ -75,24 +75,16 @@ impl PoolOptions {
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
         let count = self.frames;
-        let no_memory = || PoolError::Memory {
-            frames: count,
-            page_size,
-        };
+        let no_memory = || PoolError::Memory { frames: count, page_size };
         let frames = Frames::new(count, self.batch.max(1), page_size);
         let frames = frames.ok_or_else(no_memory)?;
         storage.register(frames.memory());
         let limits = self.limits();
         let area = self.open_area(&*storage)?;
-        let pages = storage.pages().map_err(|source| PoolError::Storage {
-            what: "the storage cannot say how long it is",
-            source,
-        })?;
+        let pages =
+            storage.pages().map_err(|source| PoolError::Storage { what: "the storage cannot say how long it is", source })?;
         let throttle = Throttle::new(self.most_delay());
-        let settings = WriterSettings {
-            reserve: self.reserve(),
-            max_dirty_age: self.max_dirty_age,
-        };
+        let settings = WriterSettings { reserve: self.reserve(), max_dirty_age: self.max_dirty_age };
         // However sequential the fixes are, most frames are for pages that callers have fixed.
         let most_ahead = self.read_ahead.min(self.frames / 8);
         let (read_ahead, ranges) = match self.background && most_ahead > 0 {
@@ -127,12 +119,8 @@ impl PoolOptions {
             pages: AtomicU64::new(pages),
             opened_by: process::id(),
         });
-        let mut pool = Pool {
-            core,
-            threads: Vec::new(),
-            next_page: AtomicU64::new(pages),
-            free_pages: Mutex::new(BTreeSet::new()),
-        };
+        let mut pool =
+            Pool { core, threads: Vec::new(), next_page: AtomicU64::new(pages), free_pages: Mutex::new(BTreeSet::new()) };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
     }
@@ -169,10 +157,7 @@ impl Pool {
         spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
     ) -> Result<(), PoolError> {
         let start = |name, work| {
-            spawn(name, work).map_err(|source| PoolError::Storage {
-                what: "a thread of the pool cannot be started",
-                source,
-            })
+            spawn(name, work).map_err(|source| PoolError::Storage { what: "a thread of the pool cannot be started", source })
         };
         if self.core.signal.is_some() {
             let writer = Arc::clone(&self.core);
@@ -219,11 +204,7 @@ impl Pool {
     }
 
     #[inline]
-    pub(crate) fn read_of(
-        &self,
-        page: (u64, PageClass),
-        scan: Option<&mut PoolScan>,
-    ) -> Result<ReadGuard<'_>, PoolError> {
+    pub(crate) fn read_of(&self, page: (u64, PageClass), scan: Option<&mut PoolScan>) -> Result<ReadGuard<'_>, PoolError> {
         let latch = self.core.fix_shared(page, scan)?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
@@ -251,8 +232,7 @@ impl Pool {
     pub fn prefetch(&self, page: u64, offset: usize) {
         let core = &*self.core;
         if let Some(frame) = core.table.find_probable(page) {
-            core.frames
-                .prefetch(frame, self.payload().wrapping_add(offset));
+            core.frames.prefetch(frame, self.payload().wrapping_add(offset));
         }
     }
 
@@ -324,24 +304,17 @@ impl Pool {
             None => self.take_next_page()?,
         };
         let fixed = self.grow(page.saturating_add(1));
-        fixed
-            .and_then(|()| self.new_of((page, class)))
-            .inspect_err(|_| {
-                self.free_pages.lock().insert(page);
-            })
+        fixed.and_then(|()| self.new_of((page, class))).inspect_err(|_| {
+            self.free_pages.lock().insert(page);
+        })
     }
 
     fn take_next_page(&self) -> Result<u64, PoolError> {
         let next = |page: u64| page.checked_add(1);
-        let taken = self
-            .next_page
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let taken = self.next_page.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         taken.map_err(|pages| PoolError::Grow {
             pages,
-            source: io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the page with the largest number is in use",
-            ),
+            source: io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use"),
         })
     }
 
@@ -350,8 +323,7 @@ impl Pool {
     #[inline]
     fn note_in_use(&self, page: u64) {
         if page >= self.next_page.load(Ordering::Relaxed) {
-            self.next_page
-                .fetch_max(page.saturating_add(1), Ordering::Relaxed);
+            self.next_page.fetch_max(page.saturating_add(1), Ordering::Relaxed);
         }
     }
 
@@ -420,9 +392,7 @@ impl Pool {
                 Ok(claimed) => {
                     if may_be_redone && core.frames.state(frame).is_changed() {
                         // Before the page is removed from the dirty pages, where checkpoints look first.
-                        core.frames
-                            .discarded()
-                            .note(page, core.frames.first_lsn(frame));
+                        core.frames.discarded().note(page, core.frames.first_lsn(frame));
                     }
                     policy.drop_page(claimed, page, core.view());
                     return Ok(());
@@ -457,12 +427,9 @@ impl Pool {
         let _span = tracing::debug_span!("checkpoint").entered();
         match self.core.checkpoint()? {
             // Without a log the changes of the page are nowhere else.
-            CheckpointOutcome::Complete {
-                checkpoint: Checkpoint {
-                    covered: Lsn::MAX, ..
-                },
-                abandoned: Some(page),
-            } => Err(PoolError::Abandoned { page }),
+            CheckpointOutcome::Complete { checkpoint: Checkpoint { covered: Lsn::MAX, .. }, abandoned: Some(page) } => {
+                Err(PoolError::Abandoned { page })
+            }
             CheckpointOutcome::Complete { checkpoint, .. } => Ok(checkpoint),
             CheckpointOutcome::Incomplete { pages } => Ok(Checkpoint { covered: 0, pages }),
         }
@@ -489,10 +456,9 @@ impl Pool {
     pub fn close(self) -> Result<(), CloseError> {
         loop {
             match self.core.checkpoint() {
-                Ok(CheckpointOutcome::Complete {
-                    abandoned: Some(page),
-                    ..
-                }) => return Err(CloseError::new(self, PoolError::Abandoned { page })),
+                Ok(CheckpointOutcome::Complete { abandoned: Some(page), .. }) => {
+                    return Err(CloseError::new(self, PoolError::Abandoned { page }));
+                }
                 Ok(CheckpointOutcome::Complete { .. }) => return Ok(()),
                 // Without callers only reading ahead evicts pages, and that ends: the next checkpoint tries again.
                 Ok(CheckpointOutcome::Incomplete { .. }) => {}

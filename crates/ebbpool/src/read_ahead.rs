@@ -49,11 +49,7 @@ impl ReadAhead {
     /// Orders reads of at most `most` pages ahead; the receiver gets the ranges.
     pub(crate) fn new(most: u32) -> (Self, Receiver<Range<u64>>) {
         let (orders, ranges) = sync_channel(QUEUE);
-        let read_ahead = ReadAhead {
-            most: u64::from(most),
-            streams: Mutex::default(),
-            orders,
-        };
+        let read_ahead = ReadAhead { most: u64::from(most), streams: Mutex::default(), orders };
         (read_ahead, ranges)
     }
 
@@ -86,13 +82,7 @@ impl Streams {
         let Some(stream) = self.all.iter_mut().find(|s| s.length > 0 && s.next == page) else {
             if begins {
                 let oldest = self.all.iter_mut().min_by_key(|stream| stream.at)?;
-                *oldest = Stream {
-                    next: page.checked_add(1)?,
-                    length: 1,
-                    ahead: page,
-                    window: AT_FIRST,
-                    at,
-                };
+                *oldest = Stream { next: page.checked_add(1)?, length: 1, ahead: page, window: AT_FIRST, at };
             }
             return None;
         };
@@ -125,11 +115,7 @@ mod tests {
         }
         assert_eq!(ordered[..3], [103..107, 107..115, 115..131]);
         assert!(ordered.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(
-            ordered[3..]
-                .iter()
-                .all(|range| range.end - range.start == 16)
-        );
+        assert!(ordered[3..].iter().all(|range| range.end - range.start == 16));
     }
 
     #[test]
@@ -142,11 +128,7 @@ mod tests {
             }
         }
         assert!(ordered.contains(&(1003..1007)) && ordered.contains(&(5003..5007)));
-        assert!(
-            ordered
-                .iter()
-                .all(|range| range.start >= 1000 && range.end < 5100)
-        );
+        assert!(ordered.iter().all(|range| range.start >= 1000 && range.end < 5100));
     }
 
     #[test]

@@ -23,10 +23,7 @@ pub(crate) struct RecentWrites {
 
 impl RecentWrites {
     pub(crate) fn new() -> Self {
-        RecentWrites {
-            lsns: HashMap::new(),
-            order: VecDeque::new(),
-        }
+        RecentWrites { lsns: HashMap::new(), order: VecDeque::new() }
     }
 
     /// The storage has acknowledged a write.

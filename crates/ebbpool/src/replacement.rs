@@ -19,8 +19,7 @@
 use std::cell::{Cell, RefCell};
 
 use ebbpool_policy::{
-    Access, Capabilities, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, MissScratch,
-    PageClass, UNKNOWN_CLASS,
+    Access, Capabilities, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, MissScratch, PageClass, UNKNOWN_CLASS,
 };
 use hashbrown::HashSet;
 
@@ -163,11 +162,7 @@ pub(crate) enum DirtyVictims {
 
 impl Replacement {
     /// With `exact` every hit is reported to the policy, even if it does not ask for that.
-    pub(crate) fn new(
-        policy: Box<dyn DynPolicy + Send>,
-        listener: Option<Listener>,
-        exact: bool,
-    ) -> Self {
+    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, listener: Option<Listener>, exact: bool) -> Self {
         Replacement {
             ghosts: GhostPages::with_capacity(&*policy, 0),
             policy,
@@ -178,11 +173,7 @@ impl Replacement {
             policy_view: Vec::new(),
             listener,
             costs_reported_at: 0,
-            epochs: HitEpochs {
-                exact,
-                misses: 0,
-                length: 0,
-            },
+            epochs: HitEpochs { exact, misses: 0, length: 0 },
             companions: MissScratch::default(),
             undone_evictions: 0,
             writes_together: false,
@@ -256,12 +247,7 @@ impl Replacement {
         self.epochs.misses = 0;
         // The policy is asked each time, because its answer may change.
         self.epochs.length = (frames.count() / EPOCHS).max(1);
-        match frames.count() < EPOCHS
-            || !self
-                .policy
-                .capabilities()
-                .contains(Capabilities::LEAVES_HITS_OUT)
-        {
+        match frames.count() < EPOCHS || !self.policy.capabilities().contains(Capabilities::LEAVES_HITS_OUT) {
             true => frames.end_epochs(),
             false => frames.begin_epoch(),
         }
@@ -278,9 +264,7 @@ impl Replacement {
     /// Reports a hit to the policy, if the page is still in the frame.
     pub(crate) fn hit(&mut self, hit: Hit, frames: &Frames) {
         let view = self.policy_view.get(hit.frame as usize);
-        if view.is_some_and(|&view| view != PolicyView::Absent)
-            && hit.is_of(frames.page_in(hit.frame))
-        {
+        if view.is_some_and(|&view| view != PolicyView::Absent) && hit.is_of(frames.page_in(hit.frame)) {
             self.report_hit(hit.frame, hit.access);
         }
     }
@@ -372,18 +356,12 @@ impl Replacement {
     }
 
     /// Asks the policy for a victim and latches it.
-    fn claim_victim<'f>(
-        &mut self,
-        incoming: (u64, Access),
-        pool: PoolView<'f>,
-    ) -> Option<(ClaimedFrame<'f>, bool)> {
+    fn claim_victim<'f>(&mut self, incoming: (u64, Access), pool: PoolView<'f>) -> Option<(ClaimedFrame<'f>, bool)> {
         let (frames, incoming) = (pool.frames, Some(incoming));
         loop {
             let unwritable = &self.unwritable;
             let budget = VictimSearchBudget::new(frames);
-            let may_evict = |frame| {
-                budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame)
-            };
+            let may_evict = |frame| budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame);
             let victim = self.policy.victim(incoming, &may_evict).map(|frame| {
                 let is_dirty = frames.state(frame) == FrameState::Dirty;
                 let most_dirty = match pool.dirty_victims {
@@ -445,16 +423,9 @@ impl Replacement {
         old.dirty = true;
         others.iter_mut().for_each(|other| other.dirty = true);
         self.evicting.extend(&missing);
-        written.extend(
-            missing
-                .iter()
-                .copied()
-                .chain(staying.iter().map(SharedLatch::page)),
-        );
+        written.extend(missing.iter().copied().chain(staying.iter().map(SharedLatch::page)));
         written.sort_unstable();
-        written
-            .into_iter()
-            .for_each(|page| self.notify(ReplacementEvent::Write(page)));
+        written.into_iter().for_each(|page| self.notify(ReplacementEvent::Write(page)));
         Some((missing, staying))
     }
 
@@ -499,18 +470,11 @@ impl Replacement {
     }
 
     /// Undoes an admission whose victim could not be written: the victim stays in its frame.
-    pub(crate) fn undo_replacement(
-        &mut self,
-        mut admission: Admission,
-        replaced: ReplacedPage,
-        pool: PoolView,
-    ) {
+    pub(crate) fn undo_replacement(&mut self, mut admission: Admission, replaced: ReplacedPage, pool: PoolView) {
         let frame = admission.frame.frame();
         self.report_evicted(frame);
         pool.table.remove(admission.page, frame);
-        admission
-            .frame
-            .undo_load(replaced.page, replaced.lsn, replaced.first_lsn);
+        admission.frame.undo_load(replaced.page, replaced.lsn, replaced.first_lsn);
         self.readmit(frame, replaced.page, pool);
         admission.frame.release();
     }
@@ -562,12 +526,7 @@ impl Replacement {
     /// The dirty pages among the next victims, each followed by those that are best written with it. Looks at the
     /// next `count` victims, or at the next `count` dirty ones with `dirty_only`; at fewer if the searches become long
     /// because the policy writes pages together.
-    pub(crate) fn next_dirty(
-        &mut self,
-        count: usize,
-        dirty_only: bool,
-        frames: &Frames,
-    ) -> Vec<Frame> {
+    pub(crate) fn next_dirty(&mut self, count: usize, dirty_only: bool, frames: &Frames) -> Vec<Frame> {
         let visited: RefCell<HashSet<Frame>> = RefCell::default();
         let mut dirty = Vec::new();
         let mut questions = 0;
@@ -588,8 +547,7 @@ impl Replacement {
             let may_evict = |frame: Frame| {
                 let is_dirty = frames.state(frame) == FrameState::Dirty;
                 let eligible = !dirty_only || is_dirty;
-                let evictable =
-                    eligible && frames.is_evictable(frame) && !visited.borrow().contains(&frame);
+                let evictable = eligible && frames.is_evictable(frame) && !visited.borrow().contains(&frame);
                 let found = match dirty_only {
                     true => dirty.len() + collected.borrow().len(),
                     false => visited.borrow().len(),
@@ -618,8 +576,7 @@ impl Replacement {
             if frames.state(frame) == FrameState::Dirty {
                 dirty.push(frame);
                 let from = dirty.len();
-                self.policy
-                    .cleaned_with(frame, frames.count() as usize, &mut dirty);
+                self.policy.cleaned_with(frame, frames.count() as usize, &mut dirty);
                 visited.borrow_mut().extend(&dirty[from..]);
                 self.writes_together |= dirty.len() > from;
             }
@@ -710,12 +667,10 @@ impl Driver for MissDriver<'_, '_> {
         if let (Some(victim), false) = (&self.victim, self.cluster.is_empty())
             && victim.dirty
         {
-            self.replacement
-                .notify(ReplacementEvent::Write(victim.page));
+            self.replacement.notify(ReplacementEvent::Write(victim.page));
         }
         for latch in &self.cluster {
-            self.replacement
-                .notify(ReplacementEvent::Write(latch.page()));
+            self.replacement.notify(ReplacementEvent::Write(latch.page()));
             self.replacement.report_cleaned(latch.frame());
         }
     }
@@ -734,9 +689,7 @@ impl Driver for MissDriver<'_, '_> {
             && self.pool.pads
         {
             let others = &mut self.also_evicted;
-            self.block = self
-                .replacement
-                .prepare_block(block, victim, others, self.pool);
+            self.block = self.replacement.prepare_block(block, victim, others, self.pool);
         }
     }
 
@@ -744,10 +697,7 @@ impl Driver for MissDriver<'_, '_> {
         let write_reported = self.block.is_some();
         let table = self.pool.table;
         let (page, write_reported) = match self.evicted {
-            0 => (
-                self.victim.as_ref(),
-                write_reported || !self.cluster.is_empty(),
-            ),
+            0 => (self.victim.as_ref(), write_reported || !self.cluster.is_empty()),
             // They are evicted in the order in which they were claimed.
             nth => (self.also_evicted.get(nth - 1), write_reported),
         };
@@ -830,11 +780,5 @@ fn clean_victim(
 }
 
 fn eviction<'f>(frame: ClaimedFrame<'f>, dirty: bool, frames: &Frames) -> Eviction<'f> {
-    Eviction {
-        page: frame.page(),
-        dirty,
-        lsn: frame.lsn(),
-        first_lsn: frames.first_lsn(frame.frame()),
-        frame,
-    }
+    Eviction { page: frame.page(), dirty, lsn: frame.lsn(), first_lsn: frames.first_lsn(frame.frame()), frame }
 }

@@ -30,11 +30,7 @@ pub(crate) struct Hit {
 impl Hit {
     #[inline]
     pub(crate) fn new(frame: u32, page: u64, access: Access) -> Self {
-        Hit {
-            frame,
-            page: lower_bits(page),
-            access,
-        }
+        Hit { frame, page: lower_bits(page), access }
     }
 
     /// True if this is the page that was hit, or another one with the same lower bits, which does little harm.
@@ -48,11 +44,7 @@ impl Hit {
     }
 
     fn unpack(packed: u64) -> Self {
-        Hit {
-            frame: (packed >> 32) as u32,
-            page: packed as u32 >> 1,
-            access: Access::from_write(packed & 1 == 1),
-        }
+        Hit { frame: (packed >> 32) as u32, page: packed as u32 >> 1, access: Access::from_write(packed & 1 == 1) }
     }
 }
 
@@ -126,9 +118,7 @@ impl HitRing {
         // cache.
         match noted + 1 - self.reported.noted.load(Ordering::Acquire) {
             CAPACITY => HitFollowUp::HandOver,
-            waiting if waiting >= WORTH_HANDING_OVER && waiting % 8 == 0 => {
-                HitFollowUp::HandOverIfFree
-            }
+            waiting if waiting >= WORTH_HANDING_OVER && waiting % 8 == 0 => HitFollowUp::HandOverIfFree,
             _ => HitFollowUp::Nothing,
         }
     }
@@ -330,14 +320,7 @@ mod tests {
             std::mem::take(&mut reports)
         };
         let hit = Hit::new(1, 0, Access::Read);
-        assert_eq!(
-            taken(),
-            [
-                HitReport::Omitted(2),
-                HitReport::Upcoming(hit),
-                HitReport::Hit(hit)
-            ]
-        );
+        assert_eq!(taken(), [HitReport::Omitted(2), HitReport::Upcoming(hit), HitReport::Hit(hit)]);
         rings.count();
         assert_eq!(taken(), [HitReport::Omitted(1)]);
         assert_eq!(taken(), []);

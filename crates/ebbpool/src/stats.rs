@@ -40,8 +40,7 @@ pub enum WriteCause {
 
 impl ReadCause {
     /// All causes.
-    pub const ALL: &'static [ReadCause] =
-        &[ReadCause::Miss, ReadCause::ReadAhead, ReadCause::Padding];
+    pub const ALL: &'static [ReadCause] = &[ReadCause::Miss, ReadCause::ReadAhead, ReadCause::Padding];
 
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
@@ -55,13 +54,8 @@ impl ReadCause {
 
 impl WriteCause {
     /// All causes.
-    pub const ALL: &'static [WriteCause] = &[
-        WriteCause::Eviction,
-        WriteCause::Cluster,
-        WriteCause::Checkpoint,
-        WriteCause::Background,
-        WriteCause::Flush,
-    ];
+    pub const ALL: &'static [WriteCause] =
+        &[WriteCause::Eviction, WriteCause::Cluster, WriteCause::Checkpoint, WriteCause::Background, WriteCause::Flush];
 
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
@@ -168,11 +162,7 @@ impl Latency {
         let histogram = self.0.lock();
         let histogram = histogram.as_ref()?;
         let at = |quantile| Duration::from_micros(histogram.value_at_quantile(quantile));
-        Some(Quantiles {
-            median: at(0.5),
-            p99: at(0.99),
-            most: Duration::from_micros(histogram.max()),
-        })
+        Some(Quantiles { median: at(0.5), p99: at(0.99), most: Duration::from_micros(histogram.max()) })
     }
 }
 
@@ -310,21 +300,12 @@ impl Stats {
         if let Some(target) = self.clean_target {
             gauge!("ebbpool_clean_target_pages").set(target);
         }
-        let latencies = [
-            ("read", &self.read_latency),
-            ("write", &self.write_latency),
-            ("sync", &self.sync_latency),
-        ];
+        let latencies = [("read", &self.read_latency), ("write", &self.write_latency), ("sync", &self.sync_latency)];
         for (of, latency) in latencies {
             if let Some(latency) = latency {
-                let quantiles = [
-                    ("0.5", latency.median),
-                    ("0.99", latency.p99),
-                    ("1", latency.most),
-                ];
+                let quantiles = [("0.5", latency.median), ("0.99", latency.p99), ("1", latency.most)];
                 for (quantile, took) in quantiles {
-                    gauge!("ebbpool_latency_us", "of" => of, "quantile" => quantile)
-                        .set(took.as_micros() as f64);
+                    gauge!("ebbpool_latency_us", "of" => of, "quantile" => quantile).set(took.as_micros() as f64);
                 }
             }
         }

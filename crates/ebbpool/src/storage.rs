@@ -24,8 +24,7 @@ use crate::frames::FrameMemory;
 pub use crate::page::page_lsn;
 #[cfg(feature = "test-kit")]
 pub use faulty::{
-    DiskOperation, EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts,
-    PowerOff, SECTOR, Violation,
+    DiskOperation, EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, PowerOff, SECTOR, Violation,
 };
 #[cfg(unix)]
 pub use file::{Engine, FileOptions, FileStorage, OpenError};
@@ -50,11 +49,7 @@ pub struct Read<'a> {
 impl<'a> Read<'a> {
     /// A page to be read, without an outcome.
     pub fn new(page: u64, buffer: &'a mut [u8]) -> Read<'a> {
-        Read {
-            page,
-            buffer,
-            outcome: not_set(),
-        }
+        Read { page, buffer, outcome: not_set() }
     }
 }
 
@@ -73,11 +68,7 @@ pub struct Write<'a> {
 impl<'a> Write<'a> {
     /// A page to be written, without an outcome.
     pub fn new(page: u64, buffer: &'a [u8]) -> Write<'a> {
-        Write {
-            page,
-            buffer,
-            outcome: not_set(),
-        }
+        Write { page, buffer, outcome: not_set() }
     }
 }
 
@@ -92,9 +83,7 @@ pub(crate) fn settled(outcome: io::Result<()>) -> io::Result<()> {
     outcome.map_err(|error| {
         let is_plain = error.get_ref().is_none() && error.raw_os_error().is_none();
         match error.kind() {
-            io::ErrorKind::Other if is_plain => {
-                io::Error::other("the storage has set no outcome for the page")
-            }
+            io::ErrorKind::Other if is_plain => io::Error::other("the storage has set no outcome for the page"),
             _ => error,
         }
     })
@@ -158,11 +147,7 @@ pub trait Storage: Send + Sync {
 
     /// The assumed costs of a read and a write of a page before any was measured.
     fn assumed_costs(&self) -> OperationCosts {
-        OperationCosts {
-            read: 100.0,
-            write: 100.0,
-            unit: self.unit(),
-        }
+        OperationCosts { read: 100.0, write: 100.0, unit: self.unit() }
     }
 
     /// How often the erase block that holds a page was erased; `None` if the storage does not know.

@@ -4,9 +4,7 @@
 
 #[cfg(not(feature = "simulation"))]
 mod plain {
-    pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use std::sync::mpsc;
     pub(crate) use std::thread;
     pub(crate) use std::time::Instant;
@@ -23,8 +21,7 @@ pub(crate) use std::sync::atomic::fence;
 
 #[cfg(feature = "simulation")]
 pub(crate) use ebbpool_simulation::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering,
-    mpsc, thread,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, mpsc, thread,
 };
 
 /// The key of a hash, which no caller can guess.

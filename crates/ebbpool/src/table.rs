@@ -164,14 +164,12 @@ impl Bucket {
 
     fn count_in(&self) {
         let before = self.tags_and_passed.load(Ordering::Relaxed);
-        self.tags_and_passed
-            .store(before + PASSED, Ordering::Release);
+        self.tags_and_passed.store(before + PASSED, Ordering::Release);
     }
 
     fn count_out(&self) {
         let before = self.tags_and_passed.load(Ordering::Relaxed);
-        self.tags_and_passed
-            .store(before - PASSED, Ordering::Release);
+        self.tags_and_passed.store(before - PASSED, Ordering::Release);
     }
 }
 

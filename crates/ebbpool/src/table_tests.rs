@@ -132,11 +132,7 @@ fn searches_in_a_full_table_are_short_with_any_key_whatever_the_numbers() {
         // A random function has 1.020, and 1.11 with the worst of 100,000 keys.
         assert!(mean < 1.023, "{mean} buckets for {numbers:?}");
         assert!(worst < 1.12, "{worst} buckets for {numbers:?} with a key");
-        assert!(
-            searches.longest <= 14,
-            "{} buckets for {numbers:?}",
-            searches.longest
-        );
+        assert!(searches.longest <= 14, "{} buckets for {numbers:?}", searches.longest);
         given_up += searches.given_up;
     }
     // Of ten million. A random function has five.
@@ -194,10 +190,7 @@ fn searches_stay_short_while_pages_are_replaced() {
     assert!(mean < 1.11, "{mean} buckets");
     assert!(worst < 1.25, "{worst} buckets");
     let given_up = searches.given_up;
-    assert!(
-        given_up <= 10,
-        "{given_up} of 200,000 searches are given up"
-    );
+    assert!(given_up <= 10, "{given_up} of 200,000 searches are given up");
 }
 
 #[test]
@@ -221,9 +214,7 @@ fn pages_of_one_home_are_found_under_the_lock_however_many_they_are() {
     for (frame, &page) in (0..).zip(&pages) {
         assert_eq!(table.find_locked(page, &entries), Some(frame));
     }
-    let overlooked = pages
-        .iter()
-        .filter(|&&page| table.find(page, &entries).is_none());
+    let overlooked = pages.iter().filter(|&&page| table.find(page, &entries).is_none());
     assert_eq!(overlooked.count(), pages.len() - LONGEST_SEARCH * SLOTS);
     for (frame, &page) in (0..).zip(&pages) {
         table.remove(page, frame);
@@ -239,10 +230,7 @@ fn a_page_that_is_missing_is_not_found_in_a_table_of_buckets_that_all_overflow()
     const BUCKETS: usize = 4;
     const PAGES: usize = BUCKETS * SLOTS;
     let table = table(BUCKETS as u32 * 8, 0, [3, 0x1234_5678_9abc_def1]);
-    let of_one_home: Vec<u64> = (0..)
-        .filter(|&page| table.home_of(page) == 2)
-        .take(PAGES + 10)
-        .collect();
+    let of_one_home: Vec<u64> = (0..).filter(|&page| table.home_of(page) == 2).take(PAGES + 10).collect();
     let (pages, missing) = of_one_home.split_at(PAGES);
     let entries = Pages::new(PAGES as u32);
     for (&page, frame) in pages.iter().zip(0..) {

@@ -91,8 +91,7 @@ impl Throttle {
     /// The most pages that the writer writes at a time: not many more than the storage writes at the same time, because
     /// misses that write their victim queue behind them.
     pub(crate) fn batch(&self) -> usize {
-        let [page, quickest] =
-            [&self.page, &self.quickest].map(|time| time.load(Ordering::Relaxed));
+        let [page, quickest] = [&self.page, &self.quickest].map(|time| time.load(Ordering::Relaxed));
         // Other times of victims would be longer, the longer the batches are.
         let longest = (2 * quickest).max(nanoseconds(SHORTEST_BATCH));
         (longest / page.max(1)).max(SMALLEST_BATCH) as usize
@@ -149,9 +148,7 @@ impl Throttle {
         self.quickest.store(quickest.max(1), Ordering::Relaxed);
         let price = self.page.load(Ordering::Relaxed);
         let back = |paid_at: u64| Some(paid_at.saturating_sub(price));
-        let _ = self
-            .paid_at
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+        let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
     }
 
     /// True if a thread that needs a page written does that sooner than it wakes the writer, which would only take
@@ -178,11 +175,7 @@ impl Throttle {
         let earliest = now.saturating_sub(nanoseconds(CREDIT));
         let latest = now.saturating_add(nanoseconds(self.most_delay));
         let charged = |paid_at: u64| paid_at.max(earliest).saturating_add(price).min(latest);
-        let before = self
-            .paid_at
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_at| {
-                Some(charged(paid_at))
-            });
+        let before = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_at| Some(charged(paid_at)));
         let (Ok(before) | Err(before)) = before;
         let owed = Duration::from_nanos(charged(before).saturating_sub(now));
         match owed.min(self.most_delay.mul_f64(excess * excess)) {
@@ -221,19 +214,10 @@ mod tests {
         // Nothing is owed at the budget; then the thousand prices of 2 ms times the excess, beside what was owed before.
         assert_eq!(longest[0], Duration::ZERO);
         assert!((100..=200).contains(&longest[1].as_millis()), "{longest:?}");
-        assert!(
-            (700..=1200).contains(&longest[2].as_millis()),
-            "{longest:?}"
-        );
-        assert!(
-            (2000..=3200).contains(&longest[3].as_millis()),
-            "{longest:?}"
-        );
+        assert!((700..=1200).contains(&longest[2].as_millis()), "{longest:?}");
+        assert!((2000..=3200).contains(&longest[3].as_millis()), "{longest:?}");
         let throttle = slow(Duration::from_millis(4));
-        for (excess, most) in [
-            (0.5, Duration::from_millis(1)),
-            (1.0, Duration::from_millis(4)),
-        ] {
+        for (excess, most) in [(0.5, Duration::from_millis(1)), (1.0, Duration::from_millis(4))] {
             let wait = (0..1000).map(|_| throttle.charge(excess)).max();
             assert!(wait.expect("a wait") <= most, "{wait:?}");
         }
@@ -256,10 +240,7 @@ mod tests {
         assert_eq!(throttle.charge(1.0), Duration::ZERO);
         throttle.page.store(MS / 100, Ordering::Relaxed);
         throttle.victim_written(Duration::from_micros(50));
-        assert_eq!(
-            (0..1000).map(|_| throttle.charge(1.0)).max(),
-            Some(Duration::ZERO)
-        );
+        assert_eq!((0..1000).map(|_| throttle.charge(1.0)).max(), Some(Duration::ZERO));
         assert!(!throttle.writes_are_instant());
         // Slow writes raise the estimate step by step.
         (0..200).for_each(|_| throttle.victim_written(Duration::from_millis(5)));

@@ -94,9 +94,7 @@ impl PageIo {
     pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
         match self.syncs.poisoned() {
             None => Ok(()),
-            Some(cause) => Err(PoolError::Poisoned {
-                cause: cause.into(),
-            }),
+            Some(cause) => Err(PoolError::Poisoned { cause: cause.into() }),
         }
     }
 
@@ -110,17 +108,10 @@ impl PageIo {
     }
 
     /// Reads pages, and returns each one's LSN.
-    pub(crate) fn read(
-        &self,
-        pages: &mut [Incoming<'_>],
-        cause: ReadCause,
-    ) -> Vec<Result<Lsn, PoolError>> {
+    pub(crate) fn read(&self, pages: &mut [Incoming<'_>], cause: ReadCause) -> Vec<Result<Lsn, PoolError>> {
         let pending = |page: &'_ Incoming<'_>| page.page;
         let numbers: Vec<u64> = pages.iter().map(pending).collect();
-        let mut reads: Vec<Read<'_>> = pages
-            .iter_mut()
-            .map(|page| Read::new(page.page, page.bytes))
-            .collect();
+        let mut reads: Vec<Read<'_>> = pages.iter_mut().map(|page| Read::new(page.page, page.bytes)).collect();
         let start = Instant::now();
         let cost = self.storage.read(&mut reads);
         let took = start.elapsed();
@@ -131,15 +122,8 @@ impl PageIo {
         self.record(cost, took, numbers.len(), MeasuredCosts::record_read);
         let checked = pages.iter().zip(outcomes).map(|(page, outcome)| {
             let number = page.page;
-            outcome.map_err(|source| PoolError::Read {
-                page: number,
-                source,
-            })?;
-            self.check(page.bytes, number)
-                .map_err(|damage| PoolError::Damaged {
-                    page: number,
-                    damage,
-                })
+            outcome.map_err(|source| PoolError::Read { page: number, source })?;
+            self.check(page.bytes, number).map_err(|damage| PoolError::Damaged { page: number, damage })
         });
         let checked: Vec<Result<Lsn, PoolError>> = checked.collect();
         let failed = checked.iter().filter(|outcome| outcome.is_err()).count();
@@ -180,10 +164,7 @@ impl PageIo {
             return Vec::new();
         }
         let forced = self.force_log(pages);
-        let mut outcomes: Vec<Result<(), PoolError>> = pages
-            .iter()
-            .map(|page| self.may_be_written(page, &forced))
-            .collect();
+        let mut outcomes: Vec<Result<(), PoolError>> = pages.iter().map(|page| self.may_be_written(page, &forced)).collect();
         let mut order: Vec<usize> = (0..pages.len()).collect();
         order.retain(|&at| outcomes[at].is_ok());
         order.sort_unstable_by_key(|&at| pages[at].page);
@@ -208,37 +189,18 @@ impl PageIo {
     }
 
     /// The write-ahead rule.
-    fn may_be_written(
-        &self,
-        page: &Outgoing<'_>,
-        forced: &Result<(), Arc<io::Error>>,
-    ) -> Result<(), PoolError> {
+    fn may_be_written(&self, page: &Outgoing<'_>, forced: &Result<(), Arc<io::Error>>) -> Result<(), PoolError> {
         self.check_writable()?;
         let durable = self.log.durable_lsn();
         match forced {
             _ if page.lsn <= durable => Ok(()),
-            Ok(()) => Err(PoolError::WriteAhead {
-                page: page.page,
-                lsn: page.lsn,
-                durable,
-            }),
-            Err(source) => Err(PoolError::Log {
-                lsn: page.lsn,
-                source: io::Error::new(source.kind(), Arc::clone(source)),
-            }),
+            Ok(()) => Err(PoolError::WriteAhead { page: page.page, lsn: page.lsn, durable }),
+            Err(source) => Err(PoolError::Log { lsn: page.lsn, source: io::Error::new(source.kind(), Arc::clone(source)) }),
         }
     }
 
-    fn write_in_place(
-        &self,
-        pages: &mut [Outgoing<'_>],
-        order: &[usize],
-        outcomes: &mut [Result<(), PoolError>],
-    ) {
-        let mut writes: Vec<Write<'_>> = order
-            .iter()
-            .map(|&at| Write::new(pages[at].page, &*pages[at].bytes))
-            .collect();
+    fn write_in_place(&self, pages: &mut [Outgoing<'_>], order: &[usize], outcomes: &mut [Result<(), PoolError>]) {
+        let mut writes: Vec<Write<'_>> = order.iter().map(|&at| Write::new(pages[at].page, &*pages[at].bytes)).collect();
         if writes.is_empty() {
             return;
         }
@@ -297,13 +259,7 @@ impl PageIo {
         })
     }
 
-    fn record(
-        &self,
-        cost: Option<f64>,
-        took: Duration,
-        pages: usize,
-        each: impl Fn(&mut MeasuredCosts, u64),
-    ) {
+    fn record(&self, cost: Option<f64>, took: Duration, pages: usize, each: impl Fn(&mut MeasuredCosts, u64)) {
         if self.fixed.is_some() {
             return;
         }
@@ -317,10 +273,9 @@ impl PageIo {
     /// Makes everything written so far survive a crash.
     pub(crate) fn sync(&self) -> Result<(), PoolError> {
         self.sync_storage().map_err(|why| match why {
-            SyncError::Failed(source) => PoolError::Storage {
-                what: "the storage cannot be synced, and the pool no longer writes",
-                source,
-            },
+            SyncError::Failed(source) => {
+                PoolError::Storage { what: "the storage cannot be synced, and the pool no longer writes", source }
+            }
             SyncError::Poisoned(cause) => PoolError::Poisoned { cause },
         })
     }
@@ -352,11 +307,7 @@ impl PageIo {
             return fixed;
         }
         match self.measured.lock().averages() {
-            Some((read, write)) => OperationCosts {
-                read: read / PARTS,
-                write: write / PARTS,
-                unit,
-            },
+            Some((read, write)) => OperationCosts { read: read / PARTS, write: write / PARTS, unit },
             None => self.storage.assumed_costs(),
         }
     }
@@ -403,12 +354,7 @@ impl UnsyncedChanges {
     }
 }
 
-fn fail_all(
-    pages: &[Outgoing<'_>],
-    order: &[usize],
-    outcomes: &mut [Result<(), PoolError>],
-    error: &io::Error,
-) {
+fn fail_all(pages: &[Outgoing<'_>], order: &[usize], outcomes: &mut [Result<(), PoolError>], error: &io::Error) {
     for &at in order {
         let page = pages[at].page;
         let source = io::Error::new(error.kind(), error.to_string());

@@ -135,9 +135,7 @@ fn the_next_victims_are_written_in_advance() {
         .open(storage(100))
         .expect("a pool");
     (0..32).for_each(|page| change(&pool, page));
-    let stats = wait_for(&pool, |stats| {
-        stats.written_for(WriteCause::Background) >= 4
-    });
+    let stats = wait_for(&pool, |stats| stats.written_for(WriteCause::Background) >= 4);
     assert_eq!(stats.written_for(WriteCause::Background), 4);
     assert_eq!(stats.dirty, 28);
     // So these fixes need not wait for a write.
@@ -171,21 +169,13 @@ fn change_without_a_break(pool: &Pool, page: u64, over: &AtomicBool) {
 }
 
 #[test]
-fn a_page_that_is_changed_all_the_time_is_written_within_the_window_though_other_pages_have_to_be_written()
- {
+fn a_page_that_is_changed_all_the_time_is_written_within_the_window_though_other_pages_have_to_be_written() {
     const WINDOWS: u32 = 20;
     let window = Duration::from_millis(100);
     let storage = storage(1);
-    let disk = Arc::new(WritesOfPage0 {
-        memory: Arc::clone(&storage),
-        writes: AtomicU64::new(0),
-    });
-    let pool = PoolOptions::new(64)
-        .policy("lru")
-        .expect("a policy")
-        .max_dirty_age(window)
-        .open(Arc::clone(&disk))
-        .expect("a pool");
+    let disk = Arc::new(WritesOfPage0 { memory: Arc::clone(&storage), writes: AtomicU64::new(0) });
+    let pool =
+        PoolOptions::new(64).policy("lru").expect("a policy").max_dirty_age(window).open(Arc::clone(&disk)).expect("a pool");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| change_without_a_break(&pool, 0, &over));
@@ -240,10 +230,7 @@ fn beyond_the_budget_dirty_pages_are_written_and_writers_are_slowed_down() {
         .clean_reserve(0)
         .read_ahead(0)
         .dirty_budget(0.2, Duration::from_millis(4))
-        .open(Gated {
-            memory: storage(100),
-            gate: Arc::clone(&gate),
-        })
+        .open(Gated { memory: storage(100), gate: Arc::clone(&gate) })
         .expect("a pool");
     let gate = Gate(gate);
     // Nothing is written yet, and half of the frames beyond the budget of 20 are dirty. No thread waits until the
@@ -256,10 +243,7 @@ fn beyond_the_budget_dirty_pages_are_written_and_writers_are_slowed_down() {
     });
     assert!(stats.delays > 0);
     let delays = stats.delays as u32;
-    assert!(
-        stats.delayed <= delays * Duration::from_millis(1),
-        "the square of a half of 4 ms"
-    );
+    assert!(stats.delayed <= delays * Duration::from_millis(1), "the square of a half of 4 ms");
     // Pages that the writer is writing become dirty again. From then on all are dirty, and a fix makes none more.
     (0..60).for_each(|page| change(&pool, page));
     let delays = pool.stats().delays;
@@ -282,11 +266,7 @@ fn beyond_the_budget_no_writer_is_slowed_down_by_fast_writes() {
     (0..20_000).for_each(|step| change(&pool, step % 1000));
     let stats = wait_for(&pool, |stats| stats.dirty <= 20);
     assert!(stats.dirty <= 20, "{} dirty", stats.dirty);
-    assert!(
-        stats.delayed < Duration::from_secs(10),
-        "{:?}",
-        stats.delayed
-    );
+    assert!(stats.delayed < Duration::from_secs(10), "{:?}", stats.delayed);
 }
 
 #[test]
@@ -314,10 +294,7 @@ fn a_caller_may_choose_where_it_is_slowed_down() {
 
 #[test]
 fn pages_of_a_sequence_are_read_ahead() {
-    let pool = PoolOptions::new(64)
-        .read_ahead(16)
-        .open(storage(1000))
-        .expect("a pool");
+    let pool = PoolOptions::new(64).read_ahead(16).open(storage(1000)).expect("a pool");
     for page in 0..3 {
         drop(pool.fix_read(page).expect("a page"));
     }
@@ -335,9 +312,7 @@ fn pages_of_a_sequence_are_read_ahead() {
 #[test]
 fn nothing_is_read_ahead_of_random_fixes_and_at_the_end_of_the_storage() {
     let storage = storage(300);
-    let pool = PoolOptions::new(256)
-        .open(Arc::clone(&storage))
-        .expect("a pool");
+    let pool = PoolOptions::new(256).open(Arc::clone(&storage)).expect("a pool");
     for step in 0..60 {
         drop(pool.fix_read(step * 37 % 200).expect("a page"));
     }
@@ -349,21 +324,14 @@ fn nothing_is_read_ahead_of_random_fixes_and_at_the_end_of_the_storage() {
     for page in 210..213 {
         drop(pool.fix_read(page).expect("a page"));
     }
-    let stats = wait_for(&pool, |_| {
-        (213..217).all(|page| pool.read_optimistically(page).is_some())
-    });
+    let stats = wait_for(&pool, |_| (213..217).all(|page| pool.read_optimistically(page).is_some()));
     assert_eq!(stats.resident, 60 + 10 + 3 + 4);
     assert_eq!(stats.failed_reads, 0);
     assert_eq!(storage.pages().expect("its length"), 300);
 }
 
 fn misses_of_the_working_set_after_a_scan(scan: bool) -> u64 {
-    let pool = PoolOptions::new(64)
-        .policy("lru")
-        .expect("a policy")
-        .background(false)
-        .open(storage(2000))
-        .expect("a pool");
+    let pool = PoolOptions::new(64).policy("lru").expect("a policy").background(false).open(storage(2000)).expect("a pool");
     let fix_working_set = || (0..40).for_each(|page| drop(pool.fix_read(page).expect("a page")));
     fix_working_set();
     fix_working_set();
@@ -392,16 +360,9 @@ struct RecordedMetrics(Mutex<HashMap<String, Arc<AtomicU64>>>);
 
 impl RecordedMetrics {
     fn cell(&self, key: &Key) -> Arc<AtomicU64> {
-        let labels: String = key
-            .labels()
-            .map(|label| format!(" {}", label.value()))
-            .collect();
+        let labels: String = key.labels().map(|label| format!(" {}", label.value())).collect();
         let mut recorded = self.0.lock().expect("a lock");
-        Arc::clone(
-            recorded
-                .entry(format!("{}{labels}", key.name()))
-                .or_default(),
-        )
+        Arc::clone(recorded.entry(format!("{}{labels}", key.name())).or_default())
     }
 
     fn counter(&self, name: &str) -> Option<u64> {
@@ -431,11 +392,7 @@ impl Recorder for RecordedMetrics {
 
 #[test]
 fn statistics_reach_the_metrics_facade() {
-    let pool = PoolOptions::new(8)
-        .background(false)
-        .dirty_budget(1.0, Duration::ZERO)
-        .open(storage(20))
-        .expect("a pool");
+    let pool = PoolOptions::new(8).background(false).dirty_budget(1.0, Duration::ZERO).open(storage(20)).expect("a pool");
     (0..12).for_each(|page| change(&pool, page));
     pool.checkpoint().expect("a checkpoint");
     let recorded = RecordedMetrics::default();
@@ -443,14 +400,8 @@ fn statistics_reach_the_metrics_facade() {
     let bytes = |pages: u64| Some(pages * PAGE_SIZE as u64);
     assert_eq!(recorded.counter("ebbpool_misses_total"), Some(12));
     assert_eq!(recorded.counter("ebbpool_read_bytes_total miss"), bytes(12));
-    assert_eq!(
-        recorded.counter("ebbpool_written_bytes_total eviction"),
-        bytes(4)
-    );
-    assert_eq!(
-        recorded.counter("ebbpool_written_bytes_total checkpoint"),
-        bytes(8)
-    );
+    assert_eq!(recorded.counter("ebbpool_written_bytes_total eviction"), bytes(4));
+    assert_eq!(recorded.counter("ebbpool_written_bytes_total checkpoint"), bytes(8));
     assert_eq!(recorded.counter("ebbpool_syncs_total"), Some(1));
     assert_eq!(recorded.gauge("ebbpool_dirty_pages"), Some(0.0));
     assert_eq!(recorded.gauge("ebbpool_frames"), Some(8.0));
@@ -459,11 +410,7 @@ fn statistics_reach_the_metrics_facade() {
 
 #[test]
 fn statistics_print_with_labels_and_units() {
-    let pool = PoolOptions::new(8)
-        .background(false)
-        .dirty_budget(1.0, Duration::ZERO)
-        .open(storage(20))
-        .expect("a pool");
+    let pool = PoolOptions::new(8).background(false).dirty_budget(1.0, Duration::ZERO).open(storage(20)).expect("a pool");
     (0..12).for_each(|page| change(&pool, page));
     change(&pool, 11);
     pool.checkpoint().expect("a checkpoint");
@@ -482,9 +429,6 @@ fn statistics_print_with_labels_and_units() {
     assert_eq!(line("  evicted"), "4 pages");
     assert_eq!(line("  by checkpoints"), "8 pages");
     assert_eq!(line("syncs"), "1 calls");
-    let columns: Vec<usize> = printed
-        .lines()
-        .filter_map(|line| line.find(" pages"))
-        .collect();
+    let columns: Vec<usize> = printed.lines().filter_map(|line| line.find(" pages")).collect();
     assert!(columns.iter().all(|&at| at == columns[0]), "{printed}");
 }

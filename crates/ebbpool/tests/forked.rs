@@ -28,9 +28,7 @@ fn in_child(work: impl FnOnce()) -> bool {
 fn open(path: &std::path::Path, engine: Engine, background: bool) -> Pool {
     let options = FileOptions::new().create(true).engine(engine);
     let storage = FileStorage::open(path, &options).unwrap();
-    let pool = PoolOptions::new(16)
-        .background(background)
-        .max_dirty_age(Duration::from_millis(20));
+    let pool = PoolOptions::new(16).background(background).max_dirty_age(Duration::from_millis(20));
     pool.open(storage).unwrap()
 }
 
@@ -45,9 +43,7 @@ fn a_child_that_drops_the_pool_leaves_the_file_locked_for_its_parent() {
             let pool = Some(pool);
             let mut in_child_only = std::mem::ManuallyDrop::new(pool);
             // SAFETY: the child ends afterwards, and the parent's pool is another one.
-            assert!(in_child(|| unsafe {
-                std::mem::ManuallyDrop::drop(&mut in_child_only)
-            }));
+            assert!(in_child(|| unsafe { std::mem::ManuallyDrop::drop(&mut in_child_only) }));
             let pool = std::mem::ManuallyDrop::into_inner(in_child_only).unwrap();
             let again = FileStorage::open(&path, &FileOptions::new());
             assert!(again.is_err(), "the file is still locked");

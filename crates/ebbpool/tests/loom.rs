@@ -100,11 +100,7 @@ struct Frame {
 impl Frame {
     /// A frame that holds `page`, clean and never changed.
     fn holding(page: u64) -> Self {
-        let frame = Frame {
-            word: FrameWord::new(),
-            page: AtomicU64::new(0),
-            bytes: UnsafeCell::new((0, 0)),
-        };
+        let frame = Frame { word: FrameWord::new(), page: AtomicU64::new(0), bytes: UnsafeCell::new((0, 0)) };
         assert!(frame.word.claim());
         frame.load(page);
         assert!(!frame.word.unexclude());
@@ -133,11 +129,7 @@ impl Frame {
     fn read(&self) -> Option<(u64, u32)> {
         self.word.share(true).ok()?;
         let (page, changes) = self.bytes();
-        assert_eq!(
-            page,
-            self.page.load(Ordering::Relaxed),
-            "bytes of another page"
-        );
+        assert_eq!(page, self.page.load(Ordering::Relaxed), "bytes of another page");
         self.word.unshare();
         Some((page, changes))
     }
@@ -148,11 +140,7 @@ impl Frame {
             return false;
         };
         let (page, changes) = self.bytes();
-        assert_eq!(
-            page,
-            self.page.load(Ordering::Relaxed),
-            "bytes of another page"
-        );
+        assert_eq!(page, self.page.load(Ordering::Relaxed), "bytes of another page");
         self.set_bytes((page, changes + 1));
         self.word.unexclude();
         true
@@ -269,19 +257,9 @@ fn the_first_change_after_a_copy_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
         let epoch = HitEpoch::NONE.next();
-        assert!(
-            frame
-                .word
-                .exclude(false, epoch)
-                .is_ok_and(|it| !it.fixed.reported)
-        );
+        assert!(frame.word.exclude(false, epoch).is_ok_and(|it| !it.fixed.reported));
         frame.word.unexclude();
-        assert!(
-            frame
-                .word
-                .exclude(false, epoch)
-                .is_ok_and(|it| it.fixed.reported)
-        );
+        assert!(frame.word.exclude(false, epoch).is_ok_and(|it| it.fixed.reported));
         frame.word.unexclude();
         let writer = thread::spawn({
             let frame = Arc::clone(&frame);
@@ -379,11 +357,7 @@ enum Becomes {
 
 impl FrameWithWaiters {
     fn new() -> Arc<Self> {
-        Arc::new(FrameWithWaiters {
-            frame: Frame::holding(1),
-            room: Mutex::new(Room::default()),
-            woken: Condvar::new(),
-        })
+        Arc::new(FrameWithWaiters { frame: Frame::holding(1), room: Mutex::new(Room::default()), woken: Condvar::new() })
     }
 
     fn wake_if(&self, has_waiters: bool) {
@@ -431,10 +405,7 @@ impl FrameWithWaiters {
             wakes |= self.frame.word.last_writer_stopped();
         }
         if room.sleep_in_turn > 0 {
-            assert!(
-                self.frame.word.elder_waits(),
-                "the end of a turn ends another"
-            );
+            assert!(self.frame.word.elder_waits(), "the end of a turn ends another");
         }
         drop(room);
         if wakes {
@@ -450,17 +421,8 @@ impl FrameWithWaiters {
 
     fn change_as(&self, becomes: Becomes) {
         let mut queued = QueuedThread::default();
-        while self
-            .frame
-            .word
-            .exclude(queued.has_turn, HitEpoch::NONE)
-            .is_err()
-        {
-            self.wait(
-                WaitCondition::Exclusive { in_turn: false },
-                becomes,
-                &mut queued,
-            );
+        while self.frame.word.exclude(queued.has_turn, HitEpoch::NONE).is_err() {
+            self.wait(WaitCondition::Exclusive { in_turn: false }, becomes, &mut queued);
         }
         self.end(&queued);
         let (page, changes) = self.frame.bytes();
@@ -728,11 +690,7 @@ impl Tabled {
 /// afterwards it finds exactly the pages that are in the table.
 fn searched_while_replaced(before: &[u64], steps: [(u64, u32, u64); 2], dense: usize) {
     let tabled = Tabled::holding(before, dense);
-    let changes = |page: u64| {
-        steps
-            .iter()
-            .any(|&(from, _, by)| from == page || by == page)
-    };
+    let changes = |page: u64| steps.iter().any(|&(from, _, by)| from == page || by == page);
     let stays = before.iter().copied().rfind(|&page| !changes(page));
     let searcher = thread::spawn({
         let (tabled, before) = (Arc::clone(&tabled), before.to_vec());
@@ -741,8 +699,7 @@ fn searched_while_replaced(before: &[u64], steps: [(u64, u32, u64); 2], dense: u
             let each: BTreeSet<u64> = replaced.chain(stays).collect();
             for page in each {
                 let held = |frame: u32| {
-                    before.get(frame as usize) == Some(&page)
-                        || steps.iter().any(|&(_, at, by)| (at, by) == (frame, page))
+                    before.get(frame as usize) == Some(&page) || steps.iter().any(|&(_, at, by)| (at, by) == (frame, page))
                 };
                 let found = tabled.find(page);
                 assert!(found.is_some() || Some(page) != stays, "page {page} stays");
@@ -772,11 +729,7 @@ fn a_search_finds_the_right_frame_or_none_while_its_bucket_is_changed() {
     let (one, other) = two_homes();
     let [a, b, c, d] = [one[0], one[1], one[2], one[3]];
     // In the same bucket, with frames that change places, and into the other bucket and back.
-    for steps in [
-        [(b, 1, d), (a, 0, b)],
-        [(a, 0, d), (d, 0, a)],
-        [(c, 2, other[0]), (other[0], 2, c)],
-    ] {
+    for steps in [[(b, 1, d), (a, 0, b)], [(a, 0, d), (d, 0, a)], [(c, 2, other[0]), (other[0], 2, c)]] {
         check(2, move || searched_while_replaced(&[a, b, c], steps, 0));
     }
 }
@@ -787,10 +740,9 @@ fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_
     let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
     // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
     // that a page that would have passed it is in it.
-    for steps in [
-        [(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])],
-        [(one[0], 0, next), (one[SLOTS + 1], last, one[0])],
-    ] {
+    for steps in
+        [[(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])], [(one[0], 0, next), (one[SLOTS + 1], last, one[0])]]
+    {
         let pages = one[..SLOTS + 2].to_vec();
         check(2, move || searched_while_replaced(&pages, steps, 0));
     }
@@ -830,10 +782,7 @@ fn a_fix_never_returns_another_page() {
     check(3, || {
         let (one, _) = two_homes();
         let (a, b) = (one[0], one[1]);
-        let fixed = Arc::new(TableWithFrame {
-            tabled: Tabled::holding(&[a], 0),
-            frame: Frame::holding(a),
-        });
+        let fixed = Arc::new(TableWithFrame { tabled: Tabled::holding(&[a], 0), frame: Frame::holding(a) });
         let reader = thread::spawn({
             let fixed = Arc::clone(&fixed);
             move || {
@@ -922,10 +871,7 @@ fn the_number_of_dirty_frames_is_never_below_zero() {
     check_all(|| {
         let set = Arc::new(DirtySet::new(1).expect("there is memory"));
         let [inserts, removes] = [Arc::clone(&set), Arc::clone(&set)];
-        let threads = [
-            thread::spawn(move || inserts.insert(0)),
-            thread::spawn(move || removes.remove_unless(0, || false)),
-        ];
+        let threads = [thread::spawn(move || inserts.insert(0)), thread::spawn(move || removes.remove_unless(0, || false))];
         assert!(set.count() <= 1, "{} of 1", set.count());
         for thread in threads {
             thread.join().expect("a thread");
@@ -1077,11 +1023,7 @@ fn no_first_change_is_overlooked_while_a_copy_takes_off_and_fails() {
         let changed = tracked.change(2);
         assert_eq!(tracked.first_unwritten(), Some(1));
         let _begun = writes.join().expect("a thread");
-        assert_eq!(
-            tracked.first_unwritten(),
-            Some(1),
-            "changed again: {changed}"
-        );
+        assert_eq!(tracked.first_unwritten(), Some(1), "changed again: {changed}");
         assert_eq!(tracked.word.state(), FrameState::Dirty);
     });
 }

@@ -30,18 +30,12 @@ impl Policy for HoldsNothing {
 /// The bytes of addresses that this process uses.
 fn used() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("it can be read");
-    let pages = pages
-        .split(' ')
-        .next()
-        .and_then(|it| it.parse::<u64>().ok());
+    let pages = pages.split(' ').next().and_then(|it| it.parse::<u64>().ok());
     pages.expect("a number of pages") * 4096
 }
 
 fn limit(bytes: u64) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: libc::RLIM_INFINITY,
-    };
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the limit is valid for reads.
     let outcome = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
     assert_eq!(outcome, 0);
@@ -53,9 +47,7 @@ fn a_pool_without_memory_for_any_of_its_tables_is_refused() {
     // The frames and their tables take about 130 MiB.
     for more in (48..200).step_by(4) {
         let storage = MemoryStorage::new(PAGE_SIZE);
-        let options = PoolOptions::new(FRAMES)
-            .own_policy(HoldsNothing)
-            .background(false);
+        let options = PoolOptions::new(FRAMES).own_policy(HoldsNothing).background(false);
         limit(used() + more * MIB);
         let pool = options.open(storage);
         limit(libc::RLIM_INFINITY);
@@ -65,8 +57,5 @@ fn a_pool_without_memory_for_any_of_its_tables_is_refused() {
             Err(error) => panic!("{more} MiB: {error}"),
         }
     }
-    assert!(
-        refused > 10 && opened > 0,
-        "{refused} refused, {opened} opened"
-    );
+    assert!(refused > 10 && opened > 0, "{refused} refused, {opened} opened");
 }

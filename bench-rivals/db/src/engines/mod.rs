@@ -37,13 +37,7 @@ pub trait Engine {
 }
 
 /// Fills a new database; leaves to a share of `fill` if the engine has an option for it.
-pub fn load(
-    name: &str,
-    directory: &Path,
-    cache: u64,
-    fill: f64,
-    records: Records,
-) -> Result<(), Failure> {
+pub fn load(name: &str, directory: &Path, cache: u64, fill: f64, records: Records) -> Result<(), Failure> {
     match name {
         "ebbpool" => ebbpool::load(directory, cache, fill, records),
         "redb" => redb::load(directory, cache, records),
@@ -53,20 +47,11 @@ pub fn load(
 }
 
 /// Opens a database that was loaded.
-pub fn open(
-    name: &str,
-    directory: &Path,
-    cache: u64,
-    durability: Durability,
-) -> Result<Box<dyn Engine>, Failure> {
+pub fn open(name: &str, directory: &Path, cache: u64, durability: Durability) -> Result<Box<dyn Engine>, Failure> {
     match name {
-        "ebbpool" => Ok(Box::new(ebbpool::Ebbpool::open(
-            directory, cache, durability,
-        )?)),
+        "ebbpool" => Ok(Box::new(ebbpool::Ebbpool::open(directory, cache, durability)?)),
         "redb" => Ok(Box::new(redb::Redb::open(directory, cache, durability)?)),
-        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(
-            directory, cache, durability,
-        )?)),
+        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(directory, cache, durability)?)),
         _ => Err(unknown(name)),
     }
 }

@@ -55,9 +55,7 @@ impl Engine for Redb {
     fn read(&mut self, key: &[u8]) -> Result<bool, Failure> {
         let table = self.database.begin_read()?.open_table(TABLE)?;
         let found = table.get(key)?;
-        Ok(found
-            .map(|value| std::hint::black_box(value.value().to_vec()))
-            .is_some())
+        Ok(found.map(|value| std::hint::black_box(value.value().to_vec())).is_some())
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {

@@ -9,8 +9,7 @@ use crate::Failure;
 use crate::plan::Durability;
 
 const GET: &str = "SELECT value FROM records WHERE key = ?1";
-const PUT: &str =
-    "INSERT INTO records VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
+const PUT: &str = "INSERT INTO records VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
 const SCAN: &str = "SELECT key, value FROM records WHERE key >= ?1 ORDER BY key LIMIT ?2";
 const UPDATE_SCAN: &str = "UPDATE records SET value = ?3 WHERE key IN \
                            (SELECT key FROM records WHERE key >= ?1 ORDER BY key LIMIT ?2)";
@@ -70,9 +69,7 @@ impl Engine for Sqlite {
             let mut get = transaction.prepare_cached(GET)?;
             let old: Option<Vec<u8>> = get.query_row([key], |row| row.get(0)).optional()?;
             std::hint::black_box(old);
-            transaction
-                .prepare_cached(PUT)?
-                .execute(params![key, value])?;
+            transaction.prepare_cached(PUT)?.execute(params![key, value])?;
         }
         Ok(transaction.commit()?)
     }

@@ -10,19 +10,9 @@ use super::{Rival, frames, sum, touch};
 pub(super) fn all(pages: u32, memory: &Arc<[u8]>) -> Vec<Box<dyn Rival>> {
     let frames = frames(pages);
     let map: HashMap<u64, u32> = (0..).zip(frames.iter().copied()).collect();
-    let array = Array {
-        frames,
-        memory: Arc::clone(memory),
-    };
-    let bare = Map {
-        frames: map.clone(),
-        memory: Arc::clone(memory),
-    };
-    let pinned = PinnedMap {
-        frames: map,
-        pins: (0..pages).map(|_| AtomicU32::new(0)).collect(),
-        memory: Arc::clone(memory),
-    };
+    let array = Array { frames, memory: Arc::clone(memory) };
+    let bare = Map { frames: map.clone(), memory: Arc::clone(memory) };
+    let pinned = PinnedMap { frames: map, pins: (0..pages).map(|_| AtomicU32::new(0)).collect(), memory: Arc::clone(memory) };
     vec![Box::new(array), Box::new(bare), Box::new(pinned)]
 }
 
@@ -39,9 +29,7 @@ impl Rival for Array {
         "nothing"
     }
     fn serve(&self, references: &[u32]) -> u64 {
-        sum(references, |page| {
-            touch(&self.memory, self.frames[page as usize], page)
-        })
+        sum(references, |page| touch(&self.memory, self.frames[page as usize], page))
     }
 }
 
@@ -58,11 +46,7 @@ impl Rival for Map {
         "nothing"
     }
     fn serve(&self, references: &[u32]) -> u64 {
-        sum(references, |page| {
-            self.frames
-                .get(&u64::from(page))
-                .map_or(0, |&frame| touch(&self.memory, frame, page))
-        })
+        sum(references, |page| self.frames.get(&u64::from(page)).map_or(0, |&frame| touch(&self.memory, frame, page)))
     }
 }
 

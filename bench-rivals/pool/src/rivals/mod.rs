@@ -27,10 +27,7 @@ pub trait Rival: Sync {
 /// # Errors
 ///
 /// What a pool cannot be opened for.
-pub fn all(
-    pages: u32,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
+pub fn all(pages: u32, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
     let memory: Arc<[u8]> = vec![1; pages as usize * PAGE_SIZE].into();
     let mut rivals = bare::all(pages, &memory);
     rivals.extend(caches::all(pages, &memory));
@@ -48,9 +45,7 @@ fn place(page: u32) -> usize {
 
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8]
-        .iter()
-        .fold(0, |word, &byte| word << 8 | u64::from(byte))
+    bytes[at..at + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// The word that is touched of the page in a frame.

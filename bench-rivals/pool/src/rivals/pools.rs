@@ -72,10 +72,7 @@ const WAYS: [(&str, Way); 4] = [
     ("optimistic read", Way::Optimistic),
 ];
 
-pub(super) fn all(
-    pages: u32,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
+pub(super) fn all(pages: u32, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
     let mut rivals: Vec<Box<dyn Rival>> = Vec::new();
     for policy in ["lru", "ebb", "casa"] {
         for (table, dense) in [("hashed", 0), ("dense", pages as usize)] {
@@ -88,9 +85,7 @@ pub(super) fn all(
                 .policy(policy)?
                 .dense_pages(dense)
                 .dirty_budget(1.0, Duration::ZERO)
-                .open(Blank {
-                    pages: pages.into(),
-                })?;
+                .open(Blank { pages: pages.into() })?;
             let pool = Arc::new(pool);
             for page in super::frames(pages) {
                 pool.fix_read(page.into())?;

@@ -87,12 +87,7 @@ fn measure_round(
     Ok([run(first)?, measured])
 }
 
-fn open(
-    directory: &Path,
-    storage: StorageKind,
-    policy: &str,
-    setting: Setting,
-) -> Result<Pool, Box<dyn Error>> {
+fn open(directory: &Path, storage: StorageKind, policy: &str, setting: Setting) -> Result<Pool, Box<dyn Error>> {
     let options = PoolOptions::new(FRAMES).policy(policy)?;
     let options = match setting {
         Setting::Default => options,
@@ -114,12 +109,7 @@ fn grown<S: Storage>(storage: S) -> Result<S, Box<dyn Error>> {
 /// once it is open, so that nothing is left of it.
 fn open_file(directory: &Path) -> Result<FileStorage, Box<dyn Error>> {
     let path = directory.join(format!("throttle-{}.pages", std::process::id()));
-    let open = |create| {
-        FileStorage::open(
-            &path,
-            &FileOptions::new().create(create).page_size(PAGE_SIZE),
-        )
-    };
+    let open = |create| FileStorage::open(&path, &FileOptions::new().create(create).page_size(PAGE_SIZE));
     let pool = PoolOptions::new(FRAMES).open(open(true)?)?;
     for page in 0..u64::from(PAGES) {
         drop(pool.fix_new(page)?);

@@ -71,11 +71,7 @@ impl Plan {
     }
 }
 
-fn named<T: Copy>(
-    list: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<Vec<T>, Box<dyn Error>> {
+fn named<T: Copy>(list: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<Vec<T>, Box<dyn Error>> {
     let find = |word: &str| {
         let found = all.iter().copied().find(|&item| name(item) == word);
         found.ok_or_else(|| format!("`{word}` is unknown; {USAGE}").into())

@@ -33,11 +33,7 @@ impl SlowStorage {
     /// No pages so far.
     pub fn new() -> Self {
         let free = || Mutex::new([Instant::now(); CHANNELS]);
-        SlowStorage {
-            memory: MemoryStorage::new(PAGE_SIZE),
-            reads: free(),
-            writes: free(),
-        }
+        SlowStorage { memory: MemoryStorage::new(PAGE_SIZE), reads: free(), writes: free() }
     }
 }
 

@@ -11,9 +11,7 @@ pub fn head() {
         "| storage | policy | workload | threads | setting | fixes/s | of no budget | CPU per fix, µs | p50, µs | p99, µs | p99.9, µs | \
          max, µs | pages written per fix | waited for a write | delayed |"
     );
-    println!(
-        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    );
+    println!("| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
 }
 
 /// Prints a row for each role and setting: medians over the rounds. The column `of no budget` has the median of the

@@ -119,22 +119,15 @@ impl Group {
 }
 
 /// Runs a workload, and measures it for some time after half of that time.
-pub fn run(
-    pool: &Pool,
-    workload: Workload,
-    pages: u32,
-    seconds: Duration,
-) -> Result<Measured, Box<dyn Error>> {
+pub fn run(pool: &Pool, workload: Workload, pages: u32, seconds: Duration) -> Result<Measured, Box<dyn Error>> {
     let threads = workload.threads();
     let strings = (0..threads.len() as u64)
         .map(|thread| references::zipf(pages, workload.alpha(), STRING, thread))
         .collect::<Result<Vec<_>, _>>()?;
     let phase = &AtomicU8::new(WARMING_UP);
     let (took, cpu, results, before) = thread::scope(|scope| {
-        let spawned = threads
-            .iter()
-            .zip(&strings)
-            .map(|(&role, string)| scope.spawn(move || fix_until_over(pool, role, string, phase)));
+        let spawned =
+            threads.iter().zip(&strings).map(|(&role, string)| scope.spawn(move || fix_until_over(pool, role, string, phase)));
         let spawned: Vec<_> = spawned.collect();
         thread::sleep(seconds / 2);
         let before = pool.stats();
@@ -154,9 +147,7 @@ pub fn run(
             None => groups.push(Group { role, times }),
         }
     }
-    groups
-        .iter_mut()
-        .for_each(|group| group.times.sort_unstable());
+    groups.iter_mut().for_each(|group| group.times.sort_unstable());
     Ok(Measured {
         seconds: took.as_secs_f64(),
         cpu: cpu as f64 / 1e9,
@@ -168,12 +159,7 @@ pub fn run(
 }
 
 /// Fixes pages until the run is over; returns the nanoseconds of each fix that is measured.
-fn fix_until_over(
-    pool: &Pool,
-    role: Role,
-    string: &[u32],
-    phase: &AtomicU8,
-) -> Result<Vec<u64>, PoolError> {
+fn fix_until_over(pool: &Pool, role: Role, string: &[u32], phase: &AtomicU8) -> Result<Vec<u64>, PoolError> {
     let mut times = Vec::new();
     for (fixes, &page) in (1..).zip(string.iter().cycle()) {
         let now = phase.load(Ordering::Relaxed);

@@ -22,25 +22,11 @@ pub enum CaseKind {
 /// One operation of a transaction.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Put {
-        key: u64,
-        length: usize,
-        fill: u64,
-    },
-    Delete {
-        key: u64,
-    },
-    Get {
-        key: u64,
-    },
-    GetForUpdate {
-        key: u64,
-    },
-    UpdateRange {
-        from: u64,
-        count: u64,
-        panics_at: Option<u64>,
-    },
+    Put { key: u64, length: usize, fill: u64 },
+    Delete { key: u64 },
+    Get { key: u64 },
+    GetForUpdate { key: u64 },
+    UpdateRange { from: u64, count: u64, panics_at: Option<u64> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,14 +239,8 @@ impl Case {
             lives: Vec::new(),
         };
         let calm = kind == CaseKind::CutLog || random.one_in(3);
-        let lives = if kind == CaseKind::General {
-            1 + random.below(3)
-        } else {
-            1
-        };
-        case.lives = (0..lives)
-            .map(|life| case.life(&mut random, calm, alone, life + 1 == lives))
-            .collect();
+        let lives = if kind == CaseKind::General { 1 + random.below(3) } else { 1 };
+        case.lives = (0..lives).map(|life| case.life(&mut random, calm, alone, life + 1 == lives)).collect();
         case
     }
 
@@ -295,8 +275,7 @@ impl Case {
             closes: random.one_in(2),
             fault_rates: fault_rates(random, calm),
             load: random.one_in(2).then(|| load(random, false)),
-            load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4))
-                .then(|| load(random, true)),
+            load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4)).then(|| load(random, true)),
             scripts,
         }
     }
@@ -304,11 +283,7 @@ impl Case {
     fn operation(&self, random: &mut Random) -> Operation {
         let key = random.below(self.keys);
         match random.below(12) {
-            0..5 => Operation::Put {
-                key,
-                length: length(random, self.most_value),
-                fill: random.number(),
-            },
+            0..5 => Operation::Put { key, length: length(random, self.most_value), fill: random.number() },
             5..8 => Operation::Delete { key },
             8 => Operation::Get { key },
             9 => Operation::GetForUpdate { key },
@@ -317,8 +292,7 @@ impl Case {
                 Operation::UpdateRange {
                     from: key,
                     count,
-                    panics_at: (self.kind != CaseKind::CutLog && random.one_in(6))
-                        .then(|| random.below(count)),
+                    panics_at: (self.kind != CaseKind::CutLog && random.one_in(6)).then(|| random.below(count)),
                 }
             }
         }
@@ -338,18 +312,12 @@ impl Case {
                     pause: random.pick(&[0, 0, 0, 100, 5000]),
                 }
             }
-            12..15 => Step::Get {
-                key: random.below(self.keys),
-            },
-            15..17 => Step::Scan {
-                from: random.below(self.keys),
-                to: random.below(self.keys + 1),
-                descending: random.one_in(2),
-            },
+            12..15 => Step::Get { key: random.below(self.keys) },
+            15..17 => {
+                Step::Scan { from: random.below(self.keys), to: random.below(self.keys + 1), descending: random.one_in(2) }
+            }
             17 => Step::Checkpoint,
-            _ => Step::Sleep {
-                time: random.pick(&[10, 1000, 60_000]),
-            },
+            _ => Step::Sleep { time: random.pick(&[10, 1000, 60_000]) },
         }
     }
 
@@ -375,11 +343,8 @@ fn length(random: &mut Random, most: usize) -> usize {
 }
 
 fn fault_rates(random: &mut Random, calm: bool) -> FaultRates {
-    let mut fault_rates = FaultRates {
-        slow: random.pick(&[0, 20, 200]),
-        reorder: random.pick(&[0, 2]),
-        ..FaultRates::default()
-    };
+    let mut fault_rates =
+        FaultRates { slow: random.pick(&[0, 20, 200]), reorder: random.pick(&[0, 2]), ..FaultRates::default() };
     if !calm && random.one_in(2) {
         let often = random.pick(&[10, 40, 200]);
         match random.below(8) {

@@ -57,27 +57,18 @@ impl Client {
         if self.disk.is_off() {
             return Err(StopReason::PowerOff);
         }
-        assert!(
-            !says_power_off(error),
-            "the power is said to be off, and is not: {error}"
-        );
+        assert!(!says_power_off(error), "the power is said to be off, and is not: {error}");
         let set = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
         use ebbpool::PoolError as Pool;
         let allowed = match error {
             DatabaseError::Conflict { .. } => true,
             DatabaseError::Pool(Pool::Poisoned { .. }) => set(&self.faults.sync_failed),
             DatabaseError::Pool(
-                Pool::Read { .. }
-                | Pool::Write { .. }
-                | Pool::Log { .. }
-                | Pool::Grow { .. }
-                | Pool::Storage { .. },
+                Pool::Read { .. } | Pool::Write { .. } | Pool::Log { .. } | Pool::Grow { .. } | Pool::Storage { .. },
             )
             | DatabaseError::Log { .. }
             | DatabaseError::Broken(_) => set(&self.faults.any),
-            DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => {
-                set(&self.faults.flipped)
-            }
+            DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => set(&self.faults.flipped),
             _ => false,
         };
         assert!(allowed, "nothing explains the error: {error}");
@@ -100,17 +91,9 @@ impl Client {
 
     fn step(&self, step: &Step) -> Result<(), StopReason> {
         match step {
-            Step::Transaction {
-                operations,
-                ending,
-                pause,
-            } => self.transaction(operations, *ending, *pause),
+            Step::Transaction { operations, ending, pause } => self.transaction(operations, *ending, *pause),
             Step::Get { key } => self.get(*key),
-            Step::Scan {
-                from,
-                to,
-                descending,
-            } => self.scan(*from, *to, *descending),
+            Step::Scan { from, to, descending } => self.scan(*from, *to, *descending),
             Step::Checkpoint => {
                 let now = self.model.now();
                 match self.database.checkpoint() {
@@ -130,9 +113,7 @@ impl Client {
         let key = self.case.key(key);
         let since = self.model.now();
         match self.database.get(&key) {
-            Ok(found) => self
-                .model
-                .check_get(&key, found.map(Arc::new).as_ref(), since),
+            Ok(found) => self.model.check_get(&key, found.map(Arc::new).as_ref(), since),
             Err(error) => self.judge(&error)?,
         }
         Ok(())
@@ -151,20 +132,14 @@ impl Client {
             Ok(found) => {
                 let records = found.into_iter().map(|(key, value)| (key, Arc::new(value)));
                 let records: Records = records.collect();
-                self.model
-                    .check_scan(&records, |key| *key >= from && *key < to, since);
+                self.model.check_scan(&records, |key| *key >= from && *key < to, since);
             }
             Err(error) => self.judge(&error)?,
         }
         Ok(())
     }
 
-    fn transaction(
-        &self,
-        operations: &[Operation],
-        ending: Ending,
-        pause: u64,
-    ) -> Result<(), StopReason> {
+    fn transaction(&self, operations: &[Operation], ending: Ending, pause: u64) -> Result<(), StopReason> {
         let mut transaction = self.database.begin();
         let mut effects = Effects::new();
         for operation in operations {
@@ -249,21 +224,16 @@ impl Client {
                 let found = transaction.get_for_update(&key)?.map(Arc::new);
                 self.check_own(&key, found.as_ref(), effects, since);
             }
-            Operation::UpdateRange {
-                from,
-                count,
-                panics_at,
-            } => return self.update_range(transaction, from, count, panics_at, effects),
+            Operation::UpdateRange { from, count, panics_at } => {
+                return self.update_range(transaction, from, count, panics_at, effects);
+            }
         }
         Ok(true)
     }
 
     fn check_own(&self, key: &[u8], found: Option<&Value>, effects: &Effects, since: u64) {
         match effects.get(key) {
-            Some(own) => assert!(
-                own.as_ref() == found,
-                "key {key:?} is not as its own transaction left it"
-            ),
+            Some(own) => assert!(own.as_ref() == found, "key {key:?} is not as its own transaction left it"),
             None => self.model.check_get(key, found, since),
         }
     }
@@ -287,8 +257,7 @@ impl Client {
                 }
                 calls += 1;
                 // The closure may get a key twice, if its page had to be unlatched in between.
-                seen.entry(key.to_vec())
-                    .or_insert_with(|| Arc::new(old.to_vec()));
+                seen.entry(key.to_vec()).or_insert_with(|| Arc::new(old.to_vec()));
                 let new = old.iter().map(|byte| byte.wrapping_add(1)).collect();
                 (!key.is_empty() && key.len().is_multiple_of(2)).then_some(new)
             })

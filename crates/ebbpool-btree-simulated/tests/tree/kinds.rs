@@ -21,10 +21,7 @@ pub fn a_writer_among_readers_of_a_long_value(case: &Arc<Case>) -> Tally {
         model: Arc::<Model>::default(),
         in_use: Arc::default(),
     };
-    let slow = FaultRates {
-        slow: 200,
-        ..FaultRates::default()
-    };
+    let slow = FaultRates { slow: 200, ..FaultRates::default() };
     let parts = world.parts(&world.disk, slow, &Arc::new(FaultLog::default()), None);
     let options = world.options(&LifeOptions::calm());
     let options = options.pool(|pool| pool.patience(Duration::from_millis(300)));
@@ -56,8 +53,6 @@ pub fn a_writer_among_readers_of_a_long_value(case: &Arc<Case>) -> Tally {
         }
     }
     shared.1.store(true, Ordering::SeqCst);
-    readers
-        .into_iter()
-        .for_each(|reader| reader.join().expect("a panic ends the run"));
+    readers.into_iter().for_each(|reader| reader.join().expect("a panic ends the run"));
     Tally::default()
 }

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, FaultyFile, page_lsn};
-use ebbpool_btree_simulated::{
-    Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile,
-};
+use ebbpool_btree_simulated::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile};
 use ebbpool_simulation::{random, thread};
 
 use crate::case::{Case, CaseKind, Life, LifeOptions, Load};
@@ -28,12 +26,8 @@ pub struct World {
 pub fn run(case: &Arc<Case>) -> Tally {
     // New databases draw their identities from this generator.
     fastrand::seed(case.seed);
-    let world = World {
-        case: Arc::clone(case),
-        disk: FaultyDisk::new(case.seed),
-        model: Arc::default(),
-        in_use: Arc::default(),
-    };
+    let world =
+        World { case: Arc::clone(case), disk: FaultyDisk::new(case.seed), model: Arc::default(), in_use: Arc::default() };
     for life in &case.lives {
         let untroubled = match world.live(life) {
             Err(StopReason::Reported) => {
@@ -111,11 +105,7 @@ impl World {
     pub fn options(&self, options: &LifeOptions) -> DatabaseOptions {
         let case = &self.case;
         let options = options.clone();
-        let costs = OperationCosts {
-            read: 1.0,
-            write: 8.0,
-            unit: Unit::PageReads,
-        };
+        let costs = OperationCosts { read: 1.0, write: 8.0, unit: Unit::PageReads };
         DatabaseOptions::new(case.frames)
             .policy(&options.policy)
             .expect("the policy is known")
@@ -170,11 +160,7 @@ impl World {
             lock: lock.take(),
         };
         let log = |name| -> Box<dyn LogFile> {
-            Box::new(TroubledLog {
-                file: disk.bytes(name),
-                fault_rates,
-                faults: Arc::clone(faults),
-            })
+            Box::new(TroubledLog { file: disk.bytes(name), fault_rates, faults: Arc::clone(faults) })
         };
         DatabaseParts {
             pages: Box::new(pages("data")),
@@ -188,9 +174,7 @@ impl World {
     fn succeeds<T>(&self, what: &str, outcome: Result<T, DatabaseError>) -> Result<T, StopReason> {
         outcome.map_err(|error| match error {
             _ if self.disk.is_off() => StopReason::PowerOff,
-            DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !self.case.double_write => {
-                StopReason::Reported
-            }
+            DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !self.case.double_write => StopReason::Reported,
             error => panic!("{what}: {error}"),
         })
     }
@@ -218,9 +202,7 @@ impl World {
         let file = self.disk.bytes("data");
         let longer = file.len().and_then(|length| match length {
             0 => Ok(()),
-            length if life.tail > 0 && length.is_multiple_of(self.case.page_size as u64) => {
-                file.set_len(length + life.tail)
-            }
+            length if life.tail > 0 && length.is_multiple_of(self.case.page_size as u64) => file.set_len(length + life.tail),
             _ => Ok(()),
         });
         longer.map_err(|error| {
@@ -386,11 +368,7 @@ impl World {
     /// after one of its commits and keeps later ones.
     fn cut_the_log(&self) -> Result<(), StopReason> {
         let disk = self.disk.fork(random());
-        let name = if random().is_multiple_of(2) {
-            "log0"
-        } else {
-            "log1"
-        };
+        let name = if random().is_multiple_of(2) { "log0" } else { "log1" };
         let file = disk.bytes(name);
         let length = file.len().map_err(|_| StopReason::PowerOff)?;
         let head = 8192.min(length);
@@ -406,10 +384,7 @@ impl World {
         self.model.state().tally.cut += 1;
         let faults = Arc::new(FaultLog::default());
         let calm = FaultRates::default();
-        let open = || {
-            self.options(&LifeOptions::calm())
-                .open_on(self.parts(&disk, calm, &faults, None))
-        };
+        let open = || self.options(&LifeOptions::calm()).open_on(self.parts(&disk, calm, &faults, None));
         let Ok(database) = open() else {
             self.model.state().tally.cut_refused += 1;
             return Ok(());
@@ -418,10 +393,7 @@ impl World {
             return Ok(());
         };
         let was_a_state = self.model.states().contains(&found);
-        assert!(
-            was_a_state,
-            "{name} was cut from {length} to {cut} bytes, and the database is in a state that never was"
-        );
+        assert!(was_a_state, "{name} was cut from {length} to {cut} bytes, and the database is in a state that never was");
         let keys: Vec<Vec<u8>> = (0..20).map(|key| self.case.key(key * 3)).collect();
         let mut acknowledged = Vec::new();
         for key in &keys {
@@ -438,9 +410,9 @@ impl World {
             Ok(database) => database,
             // Without double writes a page that the crash tore is reported.
             Err(_) if !self.case.double_write => return Ok(()),
-            Err(error) => panic!(
-                "{name} was cut from {length} to {cut} bytes, the database was opened, and cannot be once more: {error}"
-            ),
+            Err(error) => {
+                panic!("{name} was cut from {length} to {cut} bytes, the database was opened, and cannot be once more: {error}")
+            }
         };
         if self.case.durability == Durability::Synced {
             for key in acknowledged {
@@ -473,8 +445,6 @@ pub fn contents(database: &Database) -> Result<Records, DatabaseError> {
     descending.reverse();
     assert_eq!(ascending, descending, "both ways");
     assert!(ascending.is_sorted_by(|a, b| a.0 < b.0), "in order");
-    let records = ascending
-        .into_iter()
-        .map(|(key, value)| (key, Arc::new(value)));
+    let records = ascending.into_iter().map(|(key, value)| (key, Arc::new(value)));
     Ok(records.collect())
 }

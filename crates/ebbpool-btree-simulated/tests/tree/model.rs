@@ -89,11 +89,7 @@ fn apply(records: &mut Records, effects: &Effects) {
 pub fn brief(value: Option<&Value>) -> String {
     match value {
         None => "nothing".into(),
-        Some(value) => format!(
-            "{} bytes that begin {:?}",
-            value.len(),
-            &value[..value.len().min(8)]
-        ),
+        Some(value) => format!("{} bytes that begin {:?}", value.len(), &value[..value.len().min(8)]),
     }
 }
 
@@ -106,11 +102,7 @@ impl Model {
     pub fn commit(&self, effects: Effects) -> usize {
         let mut state = self.state();
         state.clock += 1;
-        state.commits.push(Commit {
-            effects,
-            returned: None,
-            durable: false,
-        });
+        state.commits.push(Commit { effects, returned: None, durable: false });
         state.commits.len() - 1
     }
 
@@ -165,10 +157,7 @@ impl Model {
             allowed.iter().any(|value| value.as_ref() == found),
             "key {key:?} has {}, and should have one of {:?}",
             brief(found),
-            allowed
-                .iter()
-                .map(|value| brief(value.as_ref()))
-                .collect::<Vec<_>>()
+            allowed.iter().map(|value| brief(value.as_ref())).collect::<Vec<_>>()
         );
     }
 
@@ -176,10 +165,7 @@ impl Model {
     pub fn check_scan(&self, found: &Records, covers: impl Fn(&Key) -> bool, since: u64) {
         let mut keys: Vec<Key> = {
             let state = self.state();
-            let changed = state
-                .commits
-                .iter()
-                .flat_map(|commit| commit.effects.keys());
+            let changed = state.commits.iter().flat_map(|commit| commit.effects.keys());
             state.base.keys().chain(changed).cloned().collect()
         };
         keys.extend(found.keys().cloned());
@@ -195,11 +181,7 @@ impl Model {
     pub fn records(&self) -> Records {
         let state = self.state();
         let mut records = state.base.clone();
-        for commit in state
-            .commits
-            .iter()
-            .filter(|commit| commit.returned.is_some())
-        {
+        for commit in state.commits.iter().filter(|commit| commit.returned.is_some()) {
             apply(&mut records, &commit.effects);
         }
         records
@@ -221,9 +203,7 @@ impl Model {
     /// and each other commit completely or not at all; those of one client in their order.
     pub fn recovered(&self, found: &Records, one_client: bool) {
         let mut state = self.state();
-        let open: Vec<usize> = (0..state.commits.len())
-            .filter(|&at| !state.commits[at].durable)
-            .collect();
+        let open: Vec<usize> = (0..state.commits.len()).filter(|&at| !state.commits[at].durable).collect();
         let choices: Vec<Vec<usize>> = match one_client {
             true => {
                 let first = (0..state.commits.len()).rev();

@@ -15,21 +15,13 @@ use crate::tree::{ChangeLogger, Tree};
 
 pub(crate) const PAGE_SIZE: usize = 512;
 
-const IDENTITY: LogIdentity = LogIdentity {
-    page_size: PAGE_SIZE as u32,
-    number: 0xebb,
-};
+const IDENTITY: LogIdentity = LogIdentity { page_size: PAGE_SIZE as u32, number: 0xebb };
 
 /// Logs all changes as records that are never undone.
 pub(crate) struct StructureLogger;
 
 impl ChangeLogger for StructureLogger {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        _undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
+    fn log(&mut self, wal: &Wal, _undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
         Ok(wal.append(&Record::Structure { changes })?.lsn)
     }
 }
@@ -45,11 +37,7 @@ fn open_pool(disk: &FaultyDisk, wal: &Arc<Wal>, frames: u32) -> Result<Pool, Dat
 }
 
 fn tree(pool: Pool, wal: Arc<Wal>) -> Tree {
-    Tree {
-        allocation: Allocation::new(pool.payload_size()),
-        pool,
-        wal,
-    }
+    Tree { allocation: Allocation::new(pool.payload_size()), pool, wal }
 }
 
 /// Changes pages, and logs the changes as one record.
@@ -73,15 +61,8 @@ pub(crate) fn change(tree: &Tree, changes: &[(u64, Change<'_>)]) -> Result<(), D
 pub(crate) fn create(disk: &FaultyDisk, frames: u32) -> Result<Tree, DatabaseError> {
     let wal = Arc::new(Wal::create(log_files(disk), IDENTITY, 1 << 30)?);
     let tree = tree(open_pool(disk, &wal, frames)?, wal);
-    let meta = Content::Meta {
-        page_size: IDENTITY.page_size,
-        identity: IDENTITY.number,
-    };
-    let root = Content::Node {
-        level: 0,
-        next: 0,
-        cells: &[],
-    };
+    let meta = Content::Meta { page_size: IDENTITY.page_size, identity: IDENTITY.number };
+    let root = Content::Node { level: 0, next: 0, cells: &[] };
     let contents = [(META, meta), (1, Content::Map), (ROOT, root)];
     change(&tree, &contents.map(|(page, c)| (page, Change::Format(c))))?;
     tree.allocation.begin(&tree.pool, &|_| false)?;
@@ -107,12 +88,7 @@ fn redo(tree: &Tree) -> Result<(), DatabaseError> {
     let mut records: Vec<(Lsn, u64, Vec<u8>)> = Vec::new();
     tree.wal.scan(&mut |_, lsn, record| {
         for (page, change) in record.changes() {
-            if let &Change::Mark {
-                first,
-                count,
-                used: false,
-            } = change
-            {
+            if let &Change::Mark { first, count, used: false } = change {
                 let freed = first..first + u64::from(count);
                 records.retain(|(_, page, _)| !freed.contains(page));
             }
@@ -149,15 +125,8 @@ pub(crate) fn take(tree: &Tree) -> Result<u64, DatabaseError> {
     let mut taken = tree.allocation.take(&tree.pool, &tree.wal, LEAF)?;
     let (page, map) = (taken.page.page(), taken.map.page());
     let bytes = page.to_le_bytes();
-    let content = Change::Format(Content::Overflow {
-        next: 0,
-        bytes: &bytes,
-    });
-    let mark = Change::Mark {
-        first: page,
-        count: 1,
-        used: true,
-    };
+    let content = Change::Format(Content::Overflow { next: 0, bytes: &bytes });
+    let mark = Change::Mark { first: page, count: 1, used: true };
     let changes = vec![(page, content.clone()), (map, mark.clone())];
     match StructureLogger.log(&tree.wal, Undo::Empty, changes) {
         Ok(lsn) => {
@@ -176,6 +145,5 @@ pub(crate) fn take(tree: &Tree) -> Result<u64, DatabaseError> {
 
 /// Frees pages.
 pub(crate) fn free(tree: &Tree, pages: &[u64]) -> Result<(), DatabaseError> {
-    tree.allocation
-        .free(&tree.pool, &tree.wal, pages, &mut StructureLogger)
+    tree.allocation.free(&tree.pool, &tree.wal, pages, &mut StructureLogger)
 }

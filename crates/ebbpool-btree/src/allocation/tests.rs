@@ -36,11 +36,7 @@ fn holds_its_number(tree: &Tree, page: u64) -> bool {
 
 /// Marks the pages before `page` as in use, as if they had been taken.
 fn use_up_to(tree: &Tree, page: u64) {
-    let mark = Change::Mark {
-        first: 3,
-        count: page as u32 - 3,
-        used: true,
-    };
+    let mark = Change::Mark { first: 3, count: page as u32 - 3, used: true };
     change(tree, &[(1, mark)]).unwrap();
     tree.pool.grow(page).unwrap();
     tree.pool.checkpoint().unwrap();
@@ -51,10 +47,7 @@ fn pages_are_taken_in_order_and_maps_are_created_on_demand() {
     let disk = FaultyDisk::new(1);
     let tree = create(&disk, 100).unwrap();
     let taken: Vec<u64> = (0..SPAN + 100).map(|_| take(&tree).unwrap()).collect();
-    let expected: Vec<u64> = (3..)
-        .filter(|&page| page != SPAN + 1)
-        .take(taken.len())
-        .collect();
+    let expected: Vec<u64> = (3..).filter(|&page| page != SPAN + 1).take(taken.len()).collect();
     assert_eq!(taken, expected);
     let in_use: Vec<u64> = (0..SPAN + 104).collect();
     assert_eq!(used(&tree), in_use);
@@ -66,16 +59,10 @@ fn pages_are_taken_in_order_and_maps_are_created_on_demand() {
     tree.pool.checkpoint().unwrap();
     drop(tree);
     let tree = open(&disk, 100).unwrap().unwrap();
-    let in_use: Vec<u64> = in_use
-        .into_iter()
-        .filter(|page| !freed.contains(page))
-        .collect();
+    let in_use: Vec<u64> = in_use.into_iter().filter(|page| !freed.contains(page)).collect();
     assert_eq!(used(&tree), in_use);
     let again: Vec<u64> = (0..8).map(|_| take(&tree).unwrap()).collect();
-    assert_eq!(
-        again,
-        [9, 10, 11, 700, SPAN, SPAN + 40, SPAN + 50, SPAN + 104]
-    );
+    assert_eq!(again, [9, 10, 11, 700, SPAN, SPAN + 40, SPAN + 50, SPAN + 104]);
 }
 
 #[test]
@@ -133,19 +120,12 @@ fn a_full_disk_takes_nothing() {
         for _ in 0..3 {
             disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data"));
             let error = take(&tree).unwrap_err();
-            assert!(
-                matches!(error, DatabaseError::Pool(ebbpool::PoolError::Grow { .. })),
-                "{error}"
-            );
+            assert!(matches!(error, DatabaseError::Pool(ebbpool::PoolError::Grow { .. })), "{error}");
             disk.heal();
         }
         if room == 2 {
             // The fault hits the second of two pages, the new map.
-            disk.inject(
-                Fault::failing(DiskOperation::Resize, ENOSPC)
-                    .of("data")
-                    .nth(2),
-            );
+            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data").nth(2));
             take(&tree).unwrap_err();
             disk.heal();
         }
@@ -165,10 +145,7 @@ fn a_failing_log_takes_nothing() {
     // The new map's record would have to be durable.
     let error = take(&tree).unwrap_err();
     assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
-    assert!(matches!(
-        take(&tree).unwrap_err(),
-        DatabaseError::Log { .. }
-    ));
+    assert!(matches!(take(&tree).unwrap_err(), DatabaseError::Log { .. }));
 }
 
 #[test]
@@ -188,10 +165,7 @@ fn a_truncated_file_is_reported() {
     assert!(error.starts_with("page 9 is damaged"), "{error}");
     assert!(error.contains("it has 9 pages, and needs 11"), "{error}");
     // A page that a rollback is about to free may never have been written.
-    let error = allocation
-        .begin(&pool, &|page| page == 10)
-        .unwrap_err()
-        .to_string();
+    let error = allocation.begin(&pool, &|page| page == 10).unwrap_err().to_string();
     assert!(error.contains("it has 9 pages, and needs 10"), "{error}");
     assert_eq!(allocation.begin(&pool, &|page| page >= 9).unwrap(), 11);
     assert_eq!(pool.pages(), 11);
@@ -219,19 +193,12 @@ fn a_lost_map_is_reported() {
         let begun = Allocation::new(pool.payload_size()).begin(&pool, &|_| false);
         begun.map_err(|error| error.to_string())
     };
-    assert!(
-        lose(&[1])
-            .unwrap_err()
-            .starts_with("page 1 is damaged: it is empty")
-    );
+    assert!(lose(&[1]).unwrap_err().starts_with("page 1 is damaged: it is empty"));
     // The pages beside the map may have been freed before they were ever written.
     let lost: [&[u64]; 2] = [&[SPAN + 1], &[SPAN, SPAN + 1, SPAN + 2]];
     for lost in lost {
         let error = lose(lost).unwrap_err();
-        assert!(
-            error.contains("page 3713 is damaged: the allocation map is empty"),
-            "{error}"
-        );
+        assert!(error.contains("page 3713 is damaged: the allocation map is empty"), "{error}");
     }
     assert_eq!(lose(&[SPAN + 2]).unwrap(), SPAN + 6);
 }
@@ -264,11 +231,7 @@ fn used_by_the_log(tree: &Tree) -> Vec<u64> {
                 Change::Format(Content::Map) => {
                     used.extend([0, 1, 2].into_iter().filter(|_| *page == 1).chain([*page]));
                 }
-                &Change::Mark {
-                    first,
-                    count,
-                    used: true,
-                } => {
+                &Change::Mark { first, count, used: true } => {
                     used.extend(first..first + u64::from(count));
                 }
                 &Change::Mark { first, count, .. } => {
@@ -311,9 +274,7 @@ fn after_a_crash_the_maps_are_those_of_the_log() {
             let tree = open(&disk, 20).expect(&place).expect("a log");
             let used = used(&tree);
             assert_eq!(used, used_by_the_log(&tree), "{place}");
-            let mut taken = used
-                .iter()
-                .filter(|&&page| page >= SPAN - 3 && page != SPAN + 1);
+            let mut taken = used.iter().filter(|&&page| page >= SPAN - 3 && page != SPAN + 1);
             assert!(taken.all(|&page| holds_its_number(&tree, page)), "{place}");
             grown += u32::from(tree.pool.pages() > length);
             // Later pages are free ones.
@@ -347,10 +308,7 @@ fn threads_never_take_the_same_page() {
             });
         }
     });
-    let in_use: Vec<u64> = used(&tree)
-        .into_iter()
-        .filter(|&page| page >= SPAN - 100)
-        .collect();
+    let in_use: Vec<u64> = used(&tree).into_iter().filter(|&page| page >= SPAN - 100).collect();
     let mut expected = taken.into_inner();
     assert!(expected.last().is_some_and(|&last| last > SPAN + 1));
     expected.insert(SPAN + 1);

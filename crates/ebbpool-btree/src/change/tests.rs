@@ -6,8 +6,7 @@ use proptest::sample::Index;
 use super::*;
 use crate::page::PageKind;
 use crate::page::cell::{
-    Value, most_inline_cell, most_key_bytes, read_inner_cell, read_leaf_cell, write_inner_cell,
-    write_leaf_cell,
+    Value, most_inline_cell, most_key_bytes, read_inner_cell, read_leaf_cell, write_inner_cell, write_leaf_cell,
 };
 use crate::page::node::{Node, SLOT};
 
@@ -62,10 +61,7 @@ fn read(node: &Node<'_>) -> Vec<Cell> {
             }
             false => {
                 let child = node.child(slot).unwrap();
-                assert_eq!(
-                    read_inner_cell(cell).unwrap(),
-                    (&key[..], child, cell.len())
-                );
+                assert_eq!(read_inner_cell(cell).unwrap(), (&key[..], child, cell.len()));
                 assert!(node.value(slot).is_err());
                 Cell::Child(key, child)
             }
@@ -110,11 +106,7 @@ fn cell(level: u8, step: &Step, key: Vec<u8>, payload: usize) -> Cell {
     }
     let room = most_inline_cell(payload) - 6 - key.len();
     // Most values are short, so that a node has many.
-    let most = if step.fill.is_multiple_of(3) {
-        room
-    } else {
-        room.min(40)
-    };
+    let most = if step.fill.is_multiple_of(3) { room } else { room.min(40) };
     let length = step.value.index(most + 1);
     Cell::Inline(key, vec![step.fill; length])
 }
@@ -180,19 +172,10 @@ enum Planned {
 impl Planned {
     fn change(&self, next: u64) -> Change<'_> {
         match self {
-            Planned::Insert(slot, cell) => Change::Insert {
-                slot: *slot as u16,
-                cell,
-            },
-            Planned::Replace(slot, cell) => Change::Replace {
-                slot: *slot as u16,
-                cell,
-            },
+            Planned::Insert(slot, cell) => Change::Insert { slot: *slot as u16, cell },
+            Planned::Replace(slot, cell) => Change::Replace { slot: *slot as u16, cell },
             Planned::Remove(slot) => Change::Remove { slot: *slot as u16 },
-            Planned::Truncate(count) => Change::Truncate {
-                count: *count as u16,
-                next,
-            },
+            Planned::Truncate(count) => Change::Truncate { count: *count as u16, next },
             Planned::Append(cells) => Change::Append { cells, next },
         }
     }
@@ -215,11 +198,7 @@ fn first_cells(level: u8) -> Vec<Cell> {
 
 fn format(level: u8, next: u64, cells: &[Cell], payload: &mut [u8]) -> Result<(), DatabaseError> {
     let cells = bytes_of(cells);
-    let content = Content::Node {
-        level,
-        next,
-        cells: &cells,
-    };
+    let content = Content::Node { level, next, cells: &cells };
     Change::Format(content).apply(PAGE, payload)
 }
 
@@ -238,12 +217,7 @@ fn read_anything(payload: &[u8]) {
     let _ = (node.next(), node.verify(), node.cells(0..node.count()));
     assert_eq!(node.used() + node.free(), Node::capacity(payload.len()));
     for slot in [0, 1, node.count().wrapping_sub(1), node.count(), usize::MAX] {
-        let _ = (
-            node.key(slot),
-            node.value(slot),
-            node.child(slot),
-            node.cell(slot),
-        );
+        let _ = (node.key(slot), node.value(slot), node.child(slot), node.cell(slot));
     }
     for key in [&b""[..], b"m", &[255; 300]] {
         let _ = (node.search(key), node.slot_for(key));
@@ -390,15 +364,10 @@ fn change_anything(mut payload: Vec<u8>, steps: &[Step]) -> Result<(), TestCaseE
             8 => Change::Truncate { count: slot, next },
             9 => Change::Append { cells: &cell, next },
             // Cells that are cut off.
-            10 => Change::Append {
-                cells: &cell[..step.value.index(cell.len())],
-                next,
-            },
-            _ => Change::Mark {
-                first: u64::from(step.fill).wrapping_sub(9),
-                count: step.fill.into(),
-                used: step.fill % 3 == 0,
-            },
+            10 => Change::Append { cells: &cell[..step.value.index(cell.len())], next },
+            _ => {
+                Change::Mark { first: u64::from(step.fill).wrapping_sub(9), count: step.fill.into(), used: step.fill % 3 == 0 }
+            }
         };
         let page = if step.fill % 2 == 0 { 1 } else { PAGE };
         let before = payload.clone();
@@ -421,26 +390,15 @@ fn changes_that_do_not_fit_change_nothing() {
     for change in [
         Change::Insert { slot: 0, cell },
         Change::Insert { slot: 1, cell: &[] },
-        Change::Insert {
-            slot: 0,
-            cell: &cell[..40],
-        },
+        Change::Insert { slot: 0, cell: &cell[..40] },
         Change::Replace { slot: 0, cell },
         Change::Remove { slot: 0 },
         Change::Truncate { count: 1, next },
         Change::Append { cells: cell, next },
-        Change::Format(Content::Node {
-            level: 0,
-            next,
-            cells: cell,
-        }),
+        Change::Format(Content::Node { level: 0, next, cells: cell }),
         Change::Format(Content::Overflow { next, bytes: cell }),
         Change::Format(Content::Map),
-        Change::Mark {
-            first: 4,
-            count: 1,
-            used: true,
-        },
+        Change::Mark { first: 4, count: 1, used: true },
     ] {
         assert!(change.apply(PAGE, &mut payload).is_err(), "{change:?}");
         assert_eq!(payload, before);
@@ -451,20 +409,13 @@ fn changes_that_do_not_fit_change_nothing() {
 fn marks_beyond_all_pages_are_refused() {
     let mut payload = vec![0; 480];
     Change::Format(Content::Map).apply(1, &mut payload).unwrap();
-    let mark = Change::Mark {
-        first: u64::MAX,
-        count: 2,
-        used: true,
-    };
+    let mark = Change::Mark { first: u64::MAX, count: 2, used: true };
     assert!(mark.apply(1, &mut payload).is_err());
 }
 
 #[test]
 fn verify_finds_inconsistencies() {
-    let cells = [
-        Cell::Inline(b"a".to_vec(), vec![1; 20]),
-        Cell::Inline(b"b".to_vec(), vec![2; 20]),
-    ];
+    let cells = [Cell::Inline(b"a".to_vec(), vec![1; 20]), Cell::Inline(b"b".to_vec(), vec![2; 20])];
     let mut payload = vec![0; 480];
     format(0, 0, &cells, &mut payload).unwrap();
     let found = |change: &dyn Fn(&mut [u8])| {
@@ -488,12 +439,7 @@ fn verify_finds_inconsistencies() {
     assert!(found(&|_| {}).is_ok());
     assert!(found(&|payload| payload[8] = 1).is_err());
     let childless = |payload: &mut [u8]| format(1, 0, &[], payload).unwrap();
-    assert!(
-        found(&childless)
-            .unwrap_err()
-            .to_string()
-            .contains("without children")
-    );
+    assert!(found(&childless).unwrap_err().to_string().contains("without children"));
     let named = |payload: &mut [u8]| {
         format(1, 0, &[Cell::Child(b"k".to_vec(), 3)], payload).unwrap();
     };

@@ -61,10 +61,7 @@ impl<'t> PageCheck<'t> {
 
     /// Returns the value, or nothing and adds a finding if an error says that a page is damaged or
     /// unreadable.
-    pub(super) fn note<T>(
-        &mut self,
-        outcome: Result<T, DatabaseError>,
-    ) -> Result<Option<T>, DatabaseError> {
+    pub(super) fn note<T>(&mut self, outcome: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
         match outcome {
             Ok(value) => return Ok(Some(value)),
             Err(DatabaseError::Corrupt { page, what }) => self.add_finding(page, what),
@@ -88,8 +85,7 @@ impl<'t> PageCheck<'t> {
         };
         let (lsn, end) = (guard.lsn(), self.end);
         if lsn > end {
-            let what =
-                format!("it is as of LSN {lsn}, and the log ends at {end}: the log is older");
+            let what = format!("it is as of LSN {lsn}, and the log ends at {end}: the log is older");
             self.add_finding(page, what);
         }
         Ok(Some(guard))
@@ -161,9 +157,7 @@ impl<'t> PageCheck<'t> {
         }
         if let &[first, ..] = beyond {
             let (more, count) = (beyond.len(), self.count);
-            let what = format!(
-                "it marks {more} pages as in use from page {first} on, and there are {count} pages"
-            );
+            let what = format!("it marks {more} pages as in use from page {first} on, and there are {count} pages");
             self.add_finding(map, what);
         }
         self.used_count += used.len() as u64;
@@ -182,18 +176,12 @@ impl<'t> PageCheck<'t> {
         };
         if meta.format != FORMAT {
             let found = meta.format;
-            self.add_finding(
-                META,
-                format!("it says format {found}, and this is format {FORMAT}"),
-            );
+            self.add_finding(META, format!("it says format {found}, and this is format {FORMAT}"));
         }
         let page_size = self.pool.payload_size() + HEADER_BYTES;
         if meta.page_size as usize != page_size {
             let found = meta.page_size;
-            self.add_finding(
-                META,
-                format!("it says pages of {found} bytes, and they have {page_size}"),
-            );
+            self.add_finding(META, format!("it says pages of {found} bytes, and they have {page_size}"));
         }
         Ok(())
     }
@@ -230,11 +218,6 @@ impl<'t> PageCheck<'t> {
 
     pub(super) fn into_report(mut self, shape: TreeShape) -> CheckReport {
         self.findings.sort_by_key(|finding| finding.page);
-        CheckReport {
-            shape,
-            pages: self.count,
-            used: self.used_count,
-            findings: self.findings,
-        }
+        CheckReport { shape, pages: self.count, used: self.used_count, findings: self.findings }
     }
 }

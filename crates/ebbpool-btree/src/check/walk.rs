@@ -41,19 +41,8 @@ enum LastLeaf {
 
 impl<'p, 't> TreeWalk<'p, 't> {
     pub(super) fn new(pages: &'p mut PageCheck<'t>) -> Self {
-        let root = PendingNode {
-            page: ROOT,
-            from: META,
-            level: None,
-            low: Vec::new(),
-            high: None,
-        };
-        TreeWalk {
-            pages,
-            shape: TreeShape::default(),
-            pending: vec![root],
-            last_leaf: LastLeaf::Unknown,
-        }
+        let root = PendingNode { page: ROOT, from: META, level: None, low: Vec::new(), high: None };
+        TreeWalk { pages, shape: TreeShape::default(), pending: vec![root], last_leaf: LastLeaf::Unknown }
     }
 
     pub(super) fn run(mut self) -> Result<TreeShape, DatabaseError> {
@@ -63,13 +52,8 @@ impl<'p, 't> TreeWalk<'p, 't> {
                 self.pages.mark_incomplete();
             }
         }
-        if let LastLeaf::Seen {
-            page,
-            next: Some(next),
-        } = self.last_leaf
-        {
-            let what =
-                format!("it is the last leaf, and names page {next} as the one to its right");
+        if let LastLeaf::Seen { page, next: Some(next) } = self.last_leaf {
+            let what = format!("it is the last leaf, and names page {next} as the one to its right");
             self.pages.add_finding(page, what);
         }
         Ok(self.shape)
@@ -99,12 +83,7 @@ impl<'p, 't> TreeWalk<'p, 't> {
         }
     }
 
-    fn visit_children(
-        &mut self,
-        pending: &PendingNode,
-        node: &Node<'_>,
-        verified: bool,
-    ) -> Result<bool, DatabaseError> {
+    fn visit_children(&mut self, pending: &PendingNode, node: &Node<'_>, verified: bool) -> Result<bool, DatabaseError> {
         self.shape.inner_nodes += 1;
         let children = children(pending, node, verified);
         let Some(children) = self.pages.note(children)? else {
@@ -122,9 +101,7 @@ impl<'p, 't> TreeWalk<'p, 't> {
             let value = self.pages.note(node.value(slot))?;
             let long = match value {
                 Some(Value::Inline(_)) => continue,
-                Some(Value::Overflow { first, length }) => {
-                    self.follow(page, slot, first, length)?
-                }
+                Some(Value::Overflow { first, length }) => self.follow(page, slot, first, length)?,
                 None => None,
             };
             if long.is_none() {
@@ -141,8 +118,7 @@ impl<'p, 't> TreeWalk<'p, 't> {
             Some(expected) if expected == level => {}
             Some(expected) => {
                 let from = pending.from;
-                let what =
-                    format!("it is of level {level}, and below page {from} that is {expected}");
+                let what = format!("it is of level {level}, and below page {from} that is {expected}");
                 self.pages.add_finding(pending.page, what);
             }
         }
@@ -154,21 +130,14 @@ impl<'p, 't> TreeWalk<'p, 't> {
             && next != Some(leaf)
         {
             let named = next.map_or("no page".to_owned(), |next| format!("page {next}"));
-            let what =
-                format!("it names {named} as the leaf to its right, and that is page {leaf}");
+            let what = format!("it names {named} as the leaf to its right, and that is page {leaf}");
             self.pages.add_finding(page, what);
         }
         self.last_leaf = LastLeaf::Seen { page: leaf, next };
     }
 
     /// Follows the pages of a long value. Returns nothing if that is not possible.
-    fn follow(
-        &mut self,
-        leaf: u64,
-        slot: usize,
-        first: u64,
-        length: u32,
-    ) -> Result<Option<()>, DatabaseError> {
+    fn follow(&mut self, leaf: u64, slot: usize, first: u64, length: u32) -> Result<Option<()>, DatabaseError> {
         let (mut page, mut from, mut found) = (first, leaf, 0u64);
         loop {
             if !self.pages.reach(page, from) {
@@ -215,10 +184,7 @@ fn keys_within(pending: &PendingNode, node: &Node<'_>) -> Result<(), DatabaseErr
     let from = pending.from;
     match (too_small, too_great) {
         (false, false) => Ok(()),
-        (true, _) => Err(DatabaseError::corrupt(
-            pending.page,
-            format!("it has keys less than its separator in page {from}"),
-        )),
+        (true, _) => Err(DatabaseError::corrupt(pending.page, format!("it has keys less than its separator in page {from}"))),
         (_, true) => Err(DatabaseError::corrupt(
             pending.page,
             format!("it has keys that belong to its right, by the separators in page {from}"),
@@ -228,11 +194,7 @@ fn keys_within(pending: &PendingNode, node: &Node<'_>) -> Result<(), DatabaseErr
 
 /// The children, from left to right. If the node's own keys are not in order, the children get the bounds
 /// of the node itself.
-fn children(
-    pending: &PendingNode,
-    node: &Node<'_>,
-    ordered: bool,
-) -> Result<Vec<PendingNode>, DatabaseError> {
+fn children(pending: &PendingNode, node: &Node<'_>, ordered: bool) -> Result<Vec<PendingNode>, DatabaseError> {
     let count = node.count();
     let child = |slot: usize| {
         let low = match slot > 0 && ordered {
@@ -243,13 +205,7 @@ fn children(
             true => Some(node.key(slot + 1)?.to_vec()),
             false => pending.high.clone(),
         };
-        Ok(PendingNode {
-            page: node.child(slot)?,
-            from: pending.page,
-            level: Some(node.level() - 1),
-            low,
-            high,
-        })
+        Ok(PendingNode { page: node.child(slot)?, from: pending.page, level: Some(node.level() - 1), low, high })
     };
     (0..count).map(child).collect()
 }

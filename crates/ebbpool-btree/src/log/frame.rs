@@ -17,25 +17,18 @@ pub(super) const LONGEST: usize = 80 << 20;
 /// # Errors
 ///
 /// If the record is too long. The buffer is unchanged then.
-pub(super) fn append(
-    record: &Record<'_>,
-    position: Position,
-    seed: u64,
-    into: &mut Vec<u8>,
-) -> io::Result<usize> {
+pub(super) fn append(record: &Record<'_>, position: Position, seed: u64, into: &mut Vec<u8>) -> io::Result<usize> {
     let from = into.len();
     into.extend_from_slice(&[0; HEAD]);
     let outcome = postcard::to_io(record, &mut *into).map(drop);
     let body = into.len() - from - HEAD;
-    let outcome = outcome
-        .map_err(io::Error::other)
-        .and_then(|()| match body <= LONGEST {
-            true => Ok(()),
-            false => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a record of {body} bytes is too long: it may have {LONGEST}"),
-            )),
-        });
+    let outcome = outcome.map_err(io::Error::other).and_then(|()| match body <= LONGEST {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a record of {body} bytes is too long: it may have {LONGEST}"),
+        )),
+    });
     if let Err(error) = outcome {
         into.truncate(from);
         return Err(error);
@@ -79,15 +72,10 @@ pub(super) fn body(frame: &[u8], seed: u64) -> Option<&[u8]> {
 pub(super) fn decode(body: &[u8], position: Position) -> io::Result<Record<'_>> {
     match postcard::take_from_bytes(body) {
         Ok((record, [])) => Ok(record),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("the record at byte {position} is of an unknown kind"),
-        )),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the record at byte {position} is of an unknown kind"))),
     }
 }
 
 fn u32_at(head: &[u8; HEAD], at: usize) -> u32 {
-    head[at..]
-        .first_chunk()
-        .map_or(0, |b| u32::from_le_bytes(*b))
+    head[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
 }

@@ -36,9 +36,7 @@ pub fn record(bytes: &[u8]) -> Result<(), String> {
 pub fn log(input: &[u8]) -> Result<(), String> {
     let disk = FaultyDisk::new(0);
     for (name, bytes) in NAMES.iter().zip(files(input)) {
-        disk.bytes(name)
-            .write_at(0, &bytes)
-            .map_err(|error| error.to_string())?;
+        disk.bytes(name).write_at(0, &bytes).map_err(|error| error.to_string())?;
     }
     let before = contents(&disk)?;
     let Ok(Some((wal, identity))) = open(&disk) else {
@@ -52,9 +50,7 @@ pub fn log(input: &[u8]) -> Result<(), String> {
     wal.sync(appended.lsn).map_err(|error| error.to_string())?;
     drop(wal);
     match open(&disk) {
-        Ok(Some((wal, again))) if again == identity => {
-            demand(scanned(&wal)? == found, "it opens differently")
-        }
+        Ok(Some((wal, again))) if again == identity => demand(scanned(&wal)? == found, "it opens differently"),
         Ok(_) => Err("it is another log when opened again".into()),
         Err(error) => Err(format!("it does not open again: {error}")),
     }

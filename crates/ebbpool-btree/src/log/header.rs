@@ -63,17 +63,10 @@ impl LogHeader {
         }
         let found = u32_at(summed, 8);
         if found != FORMAT {
-            return Err(DatabaseError::Newer {
-                path: "the log".into(),
-                found,
-                supported: FORMAT,
-            });
+            return Err(DatabaseError::Newer { path: "the log".into(), found, supported: FORMAT });
         }
         let header = LogHeader {
-            identity: LogIdentity {
-                page_size: u32_at(summed, 12),
-                number: u64_at(summed, 16),
-            },
+            identity: LogIdentity { page_size: u32_at(summed, 12), number: u64_at(summed, 16) },
             turn: u64_at(summed, 24),
             start: u64_at(summed, 32),
         };
@@ -131,13 +124,9 @@ pub(super) fn may_be_unfinished(file: &dyn LogFile) -> io::Result<bool> {
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..]
-        .first_chunk()
-        .map_or(0, |b| u32::from_le_bytes(*b))
+    bytes[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..]
-        .first_chunk()
-        .map_or(0, |b| u64::from_le_bytes(*b))
+    bytes[at..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
 }

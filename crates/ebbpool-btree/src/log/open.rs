@@ -42,10 +42,7 @@ enum FoundHeaders {
 }
 
 /// Finds a log's parts and its end, and changes nothing. Returns nothing if the log's creation was interrupted.
-pub(super) fn find(
-    files: &LogFiles,
-    damaged: DamagePolicy,
-) -> Result<Option<FoundLog>, DatabaseError> {
+pub(super) fn find(files: &LogFiles, damaged: DamagePolicy) -> Result<Option<FoundLog>, DatabaseError> {
     let headers = match find_headers(files)? {
         FoundHeaders::Unfinished => return Ok(None),
         FoundHeaders::One { file, header } => {
@@ -61,18 +58,13 @@ pub(super) fn find(
     let current = usize::from(headers[1].turn > headers[0].turn);
     let (younger, older) = (headers[current], headers[1 - current]);
     if younger.identity != older.identity {
-        return Err(not_a_log(
-            "its two files are of different databases; restore both from one backup",
-        ));
+        return Err(not_a_log("its two files are of different databases; restore both from one backup"));
     }
     if older.turn + 1 != younger.turn || older.start > younger.start {
         // One of the two is an old copy, so the younger file's records do not continue the older one's.
         return match damaged {
             DamagePolicy::Salvage => salvage(files, current, younger, 0).map(Some),
-            DamagePolicy::Refuse => Err(DatabaseError::LogDamaged {
-                position: older.start,
-                durable: younger.start,
-            }),
+            DamagePolicy::Refuse => Err(DatabaseError::LogDamaged { position: older.start, durable: younger.start }),
         };
     }
     let witnesses = witnesses(files, &younger)?;
@@ -83,10 +75,7 @@ pub(super) fn find(
     if end != younger.start {
         return match damaged {
             DamagePolicy::Salvage => salvage(files, 1 - current, older, younger.start).map(Some),
-            DamagePolicy::Refuse => Err(DatabaseError::LogDamaged {
-                position: end,
-                durable: younger.start,
-            }),
+            DamagePolicy::Refuse => Err(DatabaseError::LogDamaged { position: end, durable: younger.start }),
         };
     }
     find_end(files, current, headers, witnesses, damaged).map(Some)
@@ -100,16 +89,13 @@ fn find_headers(files: &LogFiles) -> Result<FoundHeaders, DatabaseError> {
             let unfinished = may_be_unfinished(&*files[0])? && may_be_unfinished(&*files[1])?;
             match unfinished {
                 true => Ok(FoundHeaders::Unfinished),
-                false => Err(not_a_log(
-                    "neither of its files begins with the header of a log",
-                )),
+                false => Err(not_a_log("neither of its files begins with the header of a log")),
             }
         }
         // The first file is created first, and gets records only after the second one is created. A
         // creation that is repeated after a crash empties the first file while the second one may still
         // have its header.
-        [Some(header @ LogHeader { turn: 1, .. }), None]
-        | [None, Some(header @ LogHeader { turn: 0, .. })]
+        [Some(header @ LogHeader { turn: 1, .. }), None] | [None, Some(header @ LogHeader { turn: 0, .. })]
             if may_be_unfinished(&*files[0])?
                 && may_be_unfinished(&*files[1])?
                 && witnessed(&witnesses(files, &header)?) <= FIRST =>
@@ -132,8 +118,7 @@ fn find_end(
 ) -> Result<FoundLog, DatabaseError> {
     let younger = headers[current];
     let seed = younger.identity.number;
-    let mut records =
-        RecordReader::new(&*files[current], seed, younger.start).map_err(unreadable)?;
+    let mut records = RecordReader::new(&*files[current], seed, younger.start).map_err(unreadable)?;
     let (end, durable) = walk(&mut records).map_err(unreadable)?;
     let witnessed = witnessed(&witnesses);
     let behind = records.durable_behind().map_err(unreadable)?;
@@ -141,37 +126,18 @@ fn find_end(
         Some(durable) => Some(durable.max(witnessed)),
         None => Some(witnessed).filter(|&durable| durable > end),
     };
-    let lost = lost.map(|durable| LogLoss {
-        end,
-        durable,
-        beginning: false,
-    });
+    let lost = lost.map(|durable| LogLoss { end, durable, beginning: false });
     match (lost, damaged) {
         (Some(LogLoss { durable, .. }), DamagePolicy::Refuse) => Err(match behind {
-            Some(_) => DatabaseError::LogDamaged {
-                position: end,
-                durable,
-            },
+            Some(_) => DatabaseError::LogDamaged { position: end, durable },
             None => DatabaseError::LogCut { end, durable },
         }),
-        _ => Ok(FoundLog {
-            current,
-            headers,
-            end,
-            durable: durable.max(younger.start).min(end),
-            witnesses,
-            lost,
-        }),
+        _ => Ok(FoundLog { current, headers, end, durable: durable.max(younger.start).min(end), witnesses, lost }),
     }
 }
 
 /// The log as far as one file alone has it; it was durable up to `durable` at least.
-fn salvage(
-    files: &LogFiles,
-    file: usize,
-    header: LogHeader,
-    durable: Lsn,
-) -> Result<FoundLog, DatabaseError> {
+fn salvage(files: &LogFiles, file: usize, header: LogHeader, durable: Lsn) -> Result<FoundLog, DatabaseError> {
     let witnesses = witnesses(files, &header)?;
     let seed = header.identity.number;
     let mut records = RecordReader::new(&*files[file], seed, header.start).map_err(unreadable)?;
@@ -184,11 +150,7 @@ fn salvage(
         end,
         durable: end,
         witnesses,
-        lost: Some(LogLoss {
-            end,
-            durable,
-            beginning: durable == end,
-        }),
+        lost: Some(LogLoss { end, durable, beginning: durable == end }),
     })
 }
 

@@ -49,11 +49,7 @@ pub(crate) enum Record<'a> {
     /// A change of the tree's structure, for any transaction or none. It is never undone.
     Structure { changes: Vec<(u64, Change<'a>)> },
     /// A change by a rollback. It is never undone. The rollback continues with `undo_next`.
-    Compensation {
-        txn: TxnId,
-        undo_next: Option<Position>,
-        changes: Vec<(u64, Change<'a>)>,
-    },
+    Compensation { txn: TxnId, undo_next: Option<Position>, changes: Vec<(u64, Change<'a>)> },
     /// The transaction has committed.
     Commit {
         txn: TxnId,
@@ -63,11 +59,7 @@ pub(crate) enum Record<'a> {
         frees: Vec<u64>,
     },
     /// The first `done` of the pages that a committed transaction frees are free.
-    Freed {
-        txn: TxnId,
-        done: u32,
-        changes: Vec<(u64, Change<'a>)>,
-    },
+    Freed { txn: TxnId, done: u32, changes: Vec<(u64, Change<'a>)> },
     /// The end of a transaction: it was rolled back, or its pages are freed. A commit that frees no pages
     /// needs no such record.
     End { txn: TxnId },

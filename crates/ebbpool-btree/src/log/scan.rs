@@ -142,8 +142,6 @@ impl<'f> RecordReader<'f> {
         let at = position.checked_sub(self.window_from);
         let at = at.and_then(|at| usize::try_from(at).ok());
         let range = at.and_then(|at| Some(at..at.checked_add(length)?));
-        range
-            .and_then(|range| self.window.get(range))
-            .unwrap_or_default()
+        range.and_then(|range| self.window.get(range)).unwrap_or_default()
     }
 }

@@ -23,12 +23,7 @@ pub(super) struct LogTail {
 
 impl LogTail {
     pub(super) fn new(from: Position) -> Self {
-        LogTail {
-            from,
-            bytes: Vec::new(),
-            in_flight: None,
-            spare: Vec::new(),
-        }
+        LogTail { from, bytes: Vec::new(), in_flight: None, spare: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -36,11 +31,7 @@ impl LogTail {
     }
 
     /// Adds a record; returns where it begins and where it ends.
-    pub(super) fn append(
-        &mut self,
-        record: &Record<'_>,
-        seed: u64,
-    ) -> std::io::Result<(Position, Lsn)> {
+    pub(super) fn append(&mut self, record: &Record<'_>, seed: u64) -> std::io::Result<(Position, Lsn)> {
         let position = self.from + self.bytes.len() as u64;
         let length = frame::append(record, position, seed, &mut self.bytes)?;
         Ok((position, position + length as u64))

@@ -58,20 +58,12 @@ impl Witness {
 
     /// Writes how far the log is durable now, unless the file has that already. Returns the number of bytes
     /// written.
-    pub(super) fn raise(
-        &mut self,
-        file: &dyn LogFile,
-        durable: Lsn,
-        seed: u64,
-    ) -> io::Result<usize> {
+    pub(super) fn raise(&mut self, file: &dyn LogFile, durable: Lsn, seed: u64) -> io::Result<usize> {
         if durable <= self.durable {
             return Ok(0);
         }
         file.write_at(OFFSETS[self.next], &encode(durable, seed))?;
-        *self = Witness {
-            durable,
-            next: 1 - self.next,
-        };
+        *self = Witness { durable, next: 1 - self.next };
         Ok(BYTES)
     }
 }

@@ -150,10 +150,7 @@ mod tests {
             assert!(6 * (inner_cell_size(&key) + SLOT) <= capacity, "{size}");
             let most = most_inline_cell(payload);
             assert!(3 * (most + SLOT) <= capacity, "{size}");
-            let reference = Value::Overflow {
-                first: 9,
-                length: 9,
-            };
+            let reference = Value::Overflow { first: 9, length: 9 };
             assert!(leaf_cell_size(&key, reference) <= most, "{size}");
         }
     }

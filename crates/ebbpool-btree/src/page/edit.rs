@@ -24,12 +24,7 @@ impl<'a> NodeEdit<'a> {
     }
 
     /// Makes the page a node with these cells, whatever it was before.
-    pub(crate) fn format(
-        &mut self,
-        level: u8,
-        next: u64,
-        cells: &[u8],
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn format(&mut self, level: u8, next: u64, cells: &[u8]) -> Result<(), DatabaseError> {
         let length = self.payload.len();
         if !(NODE_HEADER..=LONGEST_PAYLOAD).contains(&length) {
             return Err(self.corrupt("no node is of this length"));
@@ -244,9 +239,7 @@ impl<'a> NodeEdit<'a> {
 
     #[cold]
     fn no_room(&self, bytes: usize) -> DatabaseError {
-        self.corrupt(format!(
-            "it has no room for {bytes} bytes, which the log puts there"
-        ))
+        self.corrupt(format!("it has no room for {bytes} bytes, which the log puts there"))
     }
 
     fn corrupt(&self, what: impl Into<String>) -> DatabaseError {

@@ -20,9 +20,7 @@ pub(crate) struct AllocationMaps {
 impl AllocationMaps {
     pub(crate) fn new(payload: usize) -> Self {
         let bytes = payload.saturating_sub(MAP_HEADER).max(1);
-        AllocationMaps {
-            span: bytes as u64 * 8,
-        }
+        AllocationMaps { span: bytes as u64 * 8 }
     }
 
     /// The map that has a page's bit.
@@ -44,12 +42,7 @@ impl AllocationMaps {
     }
 
     /// Whether a page is in use, by the payload of its map.
-    pub(crate) fn is_used(
-        &self,
-        map: u64,
-        payload: &[u8],
-        page: u64,
-    ) -> Result<bool, DatabaseError> {
+    pub(crate) fn is_used(&self, map: u64, payload: &[u8], page: u64) -> Result<bool, DatabaseError> {
         PageKind::Map.expect(map, payload)?;
         let (byte, bit) = self.bit_of(map, page)?;
         match payload.get(byte) {
@@ -92,13 +85,7 @@ impl AllocationMaps {
     ///
     /// [`DatabaseError::Corrupt`] if the payload is not a map, or not that of all these pages. Nothing has
     /// changed then.
-    pub(crate) fn mark(
-        &self,
-        map: u64,
-        payload: &mut [u8],
-        pages: Range<u64>,
-        used: bool,
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn mark(&self, map: u64, payload: &mut [u8], pages: Range<u64>, used: bool) -> Result<(), DatabaseError> {
         PageKind::Map.expect(map, payload)?;
         self.check_length(map, payload)?;
         if pages.is_empty() {
@@ -120,10 +107,7 @@ impl AllocationMaps {
     fn bit_of(&self, map: u64, page: u64) -> Result<(usize, u8), DatabaseError> {
         self.check_is_map(map)?;
         if self.of(page) != map {
-            return Err(DatabaseError::corrupt(
-                map,
-                format!("it is not the map of page {page}"),
-            ));
+            return Err(DatabaseError::corrupt(map, format!("it is not the map of page {page}")));
         }
         let index = page % self.span;
         Ok((MAP_HEADER + (index / 8) as usize, 1 << (index % 8)))
@@ -132,10 +116,7 @@ impl AllocationMaps {
     fn check_is_map(&self, map: u64) -> Result<(), DatabaseError> {
         match self.is_map(map) {
             true => Ok(()),
-            false => Err(DatabaseError::corrupt(
-                map,
-                "no allocation map belongs there",
-            )),
+            false => Err(DatabaseError::corrupt(map, "no allocation map belongs there")),
         }
     }
 

@@ -32,9 +32,7 @@ impl MetaPage {
     /// [`DatabaseError::Corrupt`] if it is no meta page. Any format is read.
     pub(crate) fn read(payload: &[u8]) -> Result<Self, DatabaseError> {
         PageKind::Meta.expect(META, payload)?;
-        Self::fields(payload).ok_or_else(|| {
-            DatabaseError::corrupt(META, "it does not begin as an Ebbpool database does")
-        })
+        Self::fields(payload).ok_or_else(|| DatabaseError::corrupt(META, "it does not begin as an Ebbpool database does"))
     }
 
     fn fields(payload: &[u8]) -> Option<Self> {
@@ -56,10 +54,7 @@ impl MetaPage {
     /// [`DatabaseError::Corrupt`] if it is too short. It is unchanged then.
     pub(crate) fn write(&self, page: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         if payload.len() < LENGTH {
-            return Err(DatabaseError::corrupt(
-                page,
-                "it is too short for a meta page",
-            ));
+            return Err(DatabaseError::corrupt(page, "it is too short for a meta page"));
         }
         payload.fill(0);
         payload[0] = PageKind::Meta as u8;
@@ -77,17 +72,10 @@ mod tests {
 
     #[test]
     fn a_meta_page_of_any_format_is_recognized_by_its_magic() {
-        let meta = MetaPage {
-            format: 9,
-            page_size: 4096,
-            identity: 0x0807_0605_0403_0201,
-        };
+        let meta = MetaPage { format: 9, page_size: 4096, identity: 0x0807_0605_0403_0201 };
         let mut payload = vec![7; 480];
         meta.write(0, &mut payload).unwrap();
-        assert_eq!(
-            payload[..33],
-            *b"\x01\0\0\0\0\0\0\0EbbpTree\x09\0\0\0\0\x10\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0"
-        );
+        assert_eq!(payload[..33], *b"\x01\0\0\0\0\0\0\0EbbpTree\x09\0\0\0\0\x10\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0");
         assert_eq!(MetaPage::read(&payload).unwrap(), meta);
         for end in 0..LENGTH {
             assert!(MetaPage::read(&payload[..end]).is_err());

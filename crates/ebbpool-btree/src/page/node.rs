@@ -14,10 +14,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::PageKind;
-use super::cell::{
-    INNER_KEY, LEAF_KEY, Value, cell_size, most_inline_cell, most_key_bytes, read_inner_cell,
-    read_leaf_cell,
-};
+use super::cell::{INNER_KEY, LEAF_KEY, Value, cell_size, most_inline_cell, most_key_bytes, read_inner_cell, read_leaf_cell};
 use super::numbers::{u16_at, u64_at};
 use crate::error::DatabaseError;
 
@@ -56,10 +53,7 @@ impl<'a> Node<'a> {
         PageKind::Node.expect(page, payload)?;
         match Self::header(page, payload) {
             Some(node) => Ok(node),
-            None => Err(DatabaseError::corrupt(
-                page,
-                "the header of the node is impossible",
-            )),
+            None => Err(DatabaseError::corrupt(page, "the header of the node is impossible")),
         }
     }
 
@@ -74,9 +68,8 @@ impl<'a> Node<'a> {
             garbage: u16_at(payload, GARBAGE)?,
         };
         let heap = usize::from(node.heap);
-        let whole = payload.len() >= NODE_HEADER
-            && node.slots_end() <= heap
-            && heap + usize::from(node.garbage) <= payload.len();
+        let whole =
+            payload.len() >= NODE_HEADER && node.slots_end() <= heap && heap + usize::from(node.garbage) <= payload.len();
         whole.then_some(node)
     }
 
@@ -300,10 +293,10 @@ impl<'a> Node<'a> {
         let heap = self.heap_bytes();
         match heap - cells == self.garbage() {
             true => Ok(()),
-            false => Err(self.corrupt(format!(
-                "its cells take {cells} bytes of {heap}, and it says that {} are unused",
-                self.garbage
-            ))),
+            false => {
+                Err(self
+                    .corrupt(format!("its cells take {cells} bytes of {heap}, and it says that {} are unused", self.garbage)))
+            }
         }
     }
 
@@ -313,15 +306,10 @@ impl<'a> Node<'a> {
         for slot in 0..self.count() {
             let key = self.key(slot)?;
             if key.len() > most {
-                return Err(self.corrupt(format!(
-                    "the key at slot {slot} has {} bytes, and may have {most}",
-                    key.len()
-                )));
+                return Err(self.corrupt(format!("the key at slot {slot} has {} bytes, and may have {most}", key.len())));
             }
             if before.is_some_and(|before| before >= key) {
-                return Err(self.corrupt(format!(
-                    "the key at slot {slot} is not greater than the one before it"
-                )));
+                return Err(self.corrupt(format!("the key at slot {slot} is not greater than the one before it")));
             }
             before = Some(key);
         }
@@ -333,9 +321,7 @@ impl<'a> Node<'a> {
         for slot in 0..self.count() {
             let size = self.cell(slot)?.len();
             if size > most {
-                return Err(self.corrupt(format!(
-                    "the cell at slot {slot} has {size} bytes, and may have {most}"
-                )));
+                return Err(self.corrupt(format!("the cell at slot {slot} has {size} bytes, and may have {most}")));
             }
         }
         Ok(())
@@ -350,9 +336,7 @@ impl<'a> Node<'a> {
         }
         match self.next() {
             None => Ok(()),
-            Some(next) => Err(self.corrupt(format!(
-                "an inner node names page {next} as the leaf to its right"
-            ))),
+            Some(next) => Err(self.corrupt(format!("an inner node names page {next} as the leaf to its right"))),
         }
     }
 

@@ -23,19 +23,14 @@ impl<'a> OverflowPart<'a> {
     /// [`DatabaseError::Corrupt`] if the page is not an overflow page.
     pub(crate) fn read(page: u64, payload: &'a [u8]) -> Result<Self, DatabaseError> {
         PageKind::Overflow.expect(page, payload)?;
-        Self::fields(payload).ok_or_else(|| {
-            DatabaseError::corrupt(page, "its part of a value is longer than the page")
-        })
+        Self::fields(payload).ok_or_else(|| DatabaseError::corrupt(page, "its part of a value is longer than the page"))
     }
 
     fn fields(payload: &'a [u8]) -> Option<Self> {
         let length = usize::try_from(u32_at(payload, LENGTH_AT)?).ok()?;
         let next = u64_at(payload, NEXT_AT)?;
         let bytes = payload.get(OVERFLOW_HEADER..)?.get(..length)?;
-        Some(OverflowPart {
-            next: (next != 0).then_some(next),
-            bytes,
-        })
+        Some(OverflowPart { next: (next != 0).then_some(next), bytes })
     }
 
     /// Formats a payload as an overflow page.
@@ -43,18 +38,10 @@ impl<'a> OverflowPart<'a> {
     /// # Errors
     ///
     /// [`DatabaseError::Corrupt`] if the part is too long. The payload is unchanged then.
-    pub(crate) fn write(
-        page: u64,
-        payload: &mut [u8],
-        next: u64,
-        bytes: &[u8],
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn write(page: u64, payload: &mut [u8], next: u64, bytes: &[u8]) -> Result<(), DatabaseError> {
         if payload.len() < OVERFLOW_HEADER || bytes.len() > OverflowPart::most(payload.len()) {
             let length = bytes.len();
-            return Err(DatabaseError::corrupt(
-                page,
-                format!("it has no room for {length} bytes of a value"),
-            ));
+            return Err(DatabaseError::corrupt(page, format!("it has no room for {length} bytes of a value")));
         }
         payload.fill(0);
         payload[0] = PageKind::Overflow as u8;

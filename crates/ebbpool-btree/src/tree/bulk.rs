@@ -82,12 +82,8 @@ impl Tree {
     ) -> Result<u64, DatabaseError> {
         self.expect_empty()?;
         let capacity = Node::capacity(self.pool.payload_size());
-        let mut loader = BulkLoader {
-            tree: self,
-            logger,
-            most: (fill.clamp(0.0, 1.0) * capacity as f64) as usize,
-            open: Vec::new(),
-        };
+        let mut loader =
+            BulkLoader { tree: self, logger, most: (fill.clamp(0.0, 1.0) * capacity as f64) as usize, open: Vec::new() };
         let (mut number, mut last) = (0, Vec::new());
         for record in records {
             let (key, value) = record?;
@@ -120,12 +116,7 @@ impl Tree {
         }
     }
 
-    fn set_root(
-        &self,
-        level: u8,
-        cells: &[u8],
-        logger: &mut dyn ChangeLogger,
-    ) -> Result<(), DatabaseError> {
+    fn set_root(&self, level: u8, cells: &[u8], logger: &mut dyn ChangeLogger) -> Result<(), DatabaseError> {
         let mut root = self.pool.of_class(INNER).fix_write(ROOT)?;
         let next = 0;
         let format = Change::Format(Content::Node { level, next, cells });
@@ -213,27 +204,13 @@ impl BulkLoader<'_, '_> {
     }
 
     fn take_open(&mut self, level: usize) -> OpenNode {
-        let nothing = OpenNode {
-            level: 0,
-            page: 0,
-            lsn: 0,
-            first: Vec::new(),
-            cells: Vec::new(),
-            count: 0,
-        };
+        let nothing = OpenNode { level: 0, page: 0, lsn: 0, first: Vec::new(), cells: Vec::new(), count: 0 };
         std::mem::replace(&mut self.open[level], nothing)
     }
 
     fn open_node(&mut self, level: u8, first: &[u8]) -> Result<OpenNode, DatabaseError> {
         let (page, lsn) = self.take_page(level)?;
-        Ok(OpenNode {
-            level,
-            page,
-            lsn,
-            first: first.to_vec(),
-            cells: Vec::new(),
-            count: 0,
-        })
+        Ok(OpenNode { level, page, lsn, first: first.to_vec(), cells: Vec::new(), count: 0 })
     }
 
     /// Takes a page for a node. Also returns the LSN of the record that marks it.
@@ -242,10 +219,7 @@ impl BulkLoader<'_, '_> {
         let mut taken = self.tree.allocation.take(pool, wal, of_level(level))?;
         let page = taken.page.page();
         let (map, mark) = mark(&taken);
-        let undo = Undo::Free {
-            first: page,
-            count: 1,
-        };
+        let undo = Undo::Free { first: page, count: 1 };
         match self.logger.log(wal, undo, vec![(map, mark.clone())]) {
             Ok(lsn) => {
                 apply(&mark, &mut taken.map, lsn)?;
@@ -261,11 +235,7 @@ impl BulkLoader<'_, '_> {
     fn write(&self, node: &OpenNode, next: u64) -> Result<(), DatabaseError> {
         let pool = self.tree.pool.of_class(of_level(node.level));
         let mut guard = pool.fix_new(node.page)?;
-        let format = Change::Format(Content::Node {
-            level: node.level,
-            next,
-            cells: &node.cells,
-        });
+        let format = Change::Format(Content::Node { level: node.level, next, cells: &node.cells });
         apply(&format, &mut guard, node.lsn)
     }
 }

@@ -95,11 +95,7 @@ impl Tree {
     }
 
     /// A node's child, latched exclusively.
-    pub(super) fn exclusive_child(
-        &self,
-        node: &Node<'_>,
-        slot: usize,
-    ) -> Result<WriteGuard<'_>, DatabaseError> {
+    pub(super) fn exclusive_child(&self, node: &Node<'_>, slot: usize) -> Result<WriteGuard<'_>, DatabaseError> {
         let class = of_level(node.level().saturating_sub(1));
         let child = self.child(node, slot)?;
         let child = self.pool.of_class(class).fix_write(child)?;
@@ -108,11 +104,7 @@ impl Tree {
     }
 
     /// A node's child, latched for reading.
-    pub(super) fn shared_child(
-        &self,
-        node: &Node<'_>,
-        slot: usize,
-    ) -> Result<ReadGuard<'_>, DatabaseError> {
+    pub(super) fn shared_child(&self, node: &Node<'_>, slot: usize) -> Result<ReadGuard<'_>, DatabaseError> {
         let class = of_level(node.level().saturating_sub(1));
         let child = self.child(node, slot)?;
         let child = self.pool.of_class(class).fix_read(child)?;
@@ -131,10 +123,7 @@ impl Tree {
         let is_map = self.allocation.maps.is_map(other);
         match other > ROOT && other != page && other < self.pool.pages() && !is_map {
             true => Ok(other),
-            false => Err(DatabaseError::corrupt(
-                page,
-                format!("it refers to page {other}, where nothing of the tree can be"),
-            )),
+            false => Err(DatabaseError::corrupt(page, format!("it refers to page {other}, where nothing of the tree can be"))),
         }
     }
 }
@@ -166,10 +155,7 @@ fn expect_level(node: &Node<'_>, above: Option<u8>) -> Result<(), DatabaseError>
     match above {
         Some(above) if above.checked_sub(1) != Some(node.level()) => Err(DatabaseError::corrupt(
             node.page(),
-            format!(
-                "it is a node of level {} below one of level {above}",
-                node.level()
-            ),
+            format!("it is a node of level {} below one of level {above}", node.level()),
         )),
         _ => Ok(()),
     }

@@ -111,11 +111,7 @@ impl Tree {
         let parent = node_of(&guard)?;
         if parent.level() <= level {
             let has_one_child = !parent.is_leaf() && parent.count() == 1;
-            return Ok(if has_one_child {
-                MergeCheck::SingleChildRoot
-            } else {
-                MergeCheck::Nothing
-            });
+            return Ok(if has_one_child { MergeCheck::SingleChildRoot } else { MergeCheck::Nothing });
         }
         if parent.count() == 1 {
             return Ok(MergeCheck::NoNeighbour);
@@ -128,11 +124,7 @@ impl Tree {
             if let Some(left) = before
                 && self.may_merge(&parent, right, left, used)?
             {
-                let left = if right == slot {
-                    LeftNeighbour::Before
-                } else {
-                    LeftNeighbour::This
-                };
+                let left = if right == slot { LeftNeighbour::Before } else { LeftNeighbour::This };
                 return Ok(MergeCheck::Mergeable(left));
             }
             before = Some(used);
@@ -142,13 +134,7 @@ impl Tree {
 
     /// Whether two children that use these numbers of bytes are to be merged; `right` is the right one's
     /// slot.
-    fn may_merge(
-        &self,
-        parent: &Node<'_>,
-        right: usize,
-        left_used: usize,
-        right_used: usize,
-    ) -> Result<bool, DatabaseError> {
+    fn may_merge(&self, parent: &Node<'_>, right: usize, left_used: usize, right_used: usize) -> Result<bool, DatabaseError> {
         // In an inner node the first cell of the right one gets the separator as its key.
         let key = match parent.level() {
             1 => 0,
@@ -160,12 +146,7 @@ impl Tree {
     }
 
     /// Merges two neighbours, if the conditions for it still hold, and frees the right one's page.
-    fn merge(
-        &self,
-        level: u8,
-        key: &[u8],
-        left: LeftNeighbour,
-    ) -> Result<Option<MergeResult>, DatabaseError> {
+    fn merge(&self, level: u8, key: &[u8], left: LeftNeighbour) -> Result<Option<MergeResult>, DatabaseError> {
         let above = level.saturating_add(1);
         let mut parent = self.exclusive(above, |node| node.slot_for(key))?;
         let node = node_of(&parent)?;
@@ -178,10 +159,7 @@ impl Tree {
         };
         let mut left = self.exclusive_child(&node, slot)?;
         if node.child(slot)? == node.child(slot + 1)? {
-            return Err(DatabaseError::corrupt(
-                node.page(),
-                "two of its children are the same page",
-            ));
+            return Err(DatabaseError::corrupt(node.page(), "two of its children are the same page"));
         }
         let right = self.exclusive_child(&node, slot + 1)?;
         let (left_used, right_used) = (node_of(&left)?.used(), node_of(&right)?.used());
@@ -194,10 +172,7 @@ impl Tree {
         let parent_is_sparse = node.count() == 1 || self.is_sparse(&node);
         drop((parent, left));
         self.free(right);
-        Ok(Some(MergeResult {
-            separator,
-            parent_is_sparse,
-        }))
+        Ok(Some(MergeResult { separator, parent_is_sparse }))
     }
 
     fn append_right<'t>(
@@ -218,19 +193,10 @@ impl Tree {
                 cells
             }
         };
-        let remove = Change::Remove {
-            slot: slot16(slot + 1),
-        };
-        let append = Change::Append {
-            cells: &cells,
-            next: node.next().unwrap_or(0),
-        };
+        let remove = Change::Remove { slot: slot16(slot + 1) };
+        let append = Change::Append { cells: &cells, next: node.next().unwrap_or(0) };
         let mut map = self.latch_map_of(right.page())?;
-        let changes = vec![
-            (parent.page(), remove),
-            (left.page(), append),
-            (map.page(), unmark(right.page())),
-        ];
+        let changes = vec![(parent.page(), remove), (left.page(), append), (map.page(), unmark(right.page()))];
         self.restructure(changes, &mut [parent, left, &mut map], None)
     }
 
@@ -244,16 +210,9 @@ impl Tree {
         let child = self.exclusive_child(&node, 0)?;
         let below = node_of(&child)?;
         let cells = below.cells(0..below.count())?;
-        let content = Content::Node {
-            level: below.level(),
-            next: 0,
-            cells: &cells,
-        };
+        let content = Content::Node { level: below.level(), next: 0, cells: &cells };
         let mut map = self.latch_map_of(child.page())?;
-        let changes = vec![
-            (ROOT, Change::Format(content)),
-            (map.page(), unmark(child.page())),
-        ];
+        let changes = vec![(ROOT, Change::Format(content)), (map.page(), unmark(child.page()))];
         self.restructure(changes, &mut [&mut root, &mut map], None)?;
         drop((root, map));
         self.free(child);

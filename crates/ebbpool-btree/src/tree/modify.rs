@@ -16,8 +16,7 @@ use crate::page::cell::{Value, leaf_cell_size, most_inline_cell, most_key_bytes,
 use crate::page::node::{Node, SLOT};
 
 /// A function that is called with each key and value, and may return a new value.
-type UpdateFn<'u> =
-    &'u mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, DatabaseError>;
+type UpdateFn<'u> = &'u mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, DatabaseError>;
 
 impl Tree {
     /// Sets the value of a key. A long value must be [stored](Self::store) before. Returns the old value.
@@ -70,20 +69,14 @@ impl Tree {
     /// # Errors
     ///
     /// [`DatabaseError::Corrupt`], errors of the pool and the log. The record is unchanged then.
-    pub(crate) fn remove(
-        &self,
-        key: &[u8],
-        logger: &mut dyn ChangeLogger,
-    ) -> Result<Option<OldValue>, DatabaseError> {
+    pub(crate) fn remove(&self, key: &[u8], logger: &mut dyn ChangeLogger) -> Result<Option<OldValue>, DatabaseError> {
         let mut leaf = self.exclusive(0, |node| node.slot_for(key))?;
         let node = node_of(&leaf)?;
         let Ok(slot) = node.search(key)? else {
             return Ok(None);
         };
         let old = OldValue::from(node.value(slot)?);
-        let undo = Undo::Restore {
-            cell: node.cell(slot)?,
-        };
+        let undo = Undo::Restore { cell: node.cell(slot)? };
         let slot = slot16(slot);
         let change = Change::Remove { slot };
         let lsn = self.log(&leaf, undo, &change, logger)?;
@@ -116,10 +109,7 @@ impl Tree {
             Ok(slot)
         })?;
         if end.as_deref().is_some_and(|end| end <= from) {
-            return Err(DatabaseError::corrupt(
-                leaf.page(),
-                "it is not where its keys belong",
-            ));
+            return Err(DatabaseError::corrupt(leaf.page(), "it is not where its keys belong"));
         }
         let node = node_of(&leaf)?;
         let (begin, count) = (node.search(from)?.unwrap_or_else(|slot| slot), node.count());
@@ -134,9 +124,7 @@ impl Tree {
             expect_length(value, &new)?;
             cell.clear();
             write_leaf_cell(key, Value::Inline(&new), &mut cell);
-            let undo = Undo::Restore {
-                cell: node.cell(slot)?,
-            };
+            let undo = Undo::Restore { cell: node.cell(slot)? };
             let slot = slot16(slot);
             let change = Change::Replace { slot, cell: &cell };
             let lsn = self.log(&leaf, undo, &change, logger)?;
@@ -161,10 +149,7 @@ impl Tree {
         let most = most_inline_cell(payload);
         if size > most {
             let without = leaf_cell_size(key, Value::Inline(&[]));
-            return Err(DatabaseError::ValueTooLong {
-                length: size - without,
-                most: most.saturating_sub(without),
-            });
+            return Err(DatabaseError::ValueTooLong { length: size - without, most: most.saturating_sub(without) });
         }
         let mut cell = Vec::with_capacity(size);
         write_leaf_cell(key, value, &mut cell);
@@ -193,11 +178,7 @@ impl Tree {
 }
 
 /// Whether a leaf has room for a cell at the slot where its key is (`Ok`) or would be (`Err`).
-pub(super) fn has_room(
-    leaf: &Node<'_>,
-    slot: Result<usize, usize>,
-    cell: usize,
-) -> Result<bool, DatabaseError> {
+pub(super) fn has_room(leaf: &Node<'_>, slot: Result<usize, usize>, cell: usize) -> Result<bool, DatabaseError> {
     Ok(match slot {
         Ok(slot) => leaf.free() + leaf.cell(slot)?.len() >= cell,
         Err(_) => leaf.free() >= cell + SLOT,

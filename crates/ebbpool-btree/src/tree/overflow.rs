@@ -48,11 +48,7 @@ impl Tree {
     ///
     /// [`DatabaseError::ValueTooLong`], errors of the pool and the log. Pages with records are in use then: the
     /// caller rolls back.
-    pub(crate) fn store(
-        &self,
-        value: &[u8],
-        logger: &mut dyn ChangeLogger,
-    ) -> Result<Value<'static>, DatabaseError> {
+    pub(crate) fn store(&self, value: &[u8], logger: &mut dyn ChangeLogger) -> Result<Value<'static>, DatabaseError> {
         let length = match u32::try_from(value.len()) {
             Ok(length) if value.len() <= MOST_VALUE_BYTES => length,
             _ => {
@@ -68,20 +64,12 @@ impl Tree {
         Ok(Value::Overflow { first, length })
     }
 
-    fn store_part(
-        &self,
-        bytes: &[u8],
-        next: u64,
-        logger: &mut dyn ChangeLogger,
-    ) -> Result<u64, DatabaseError> {
+    fn store_part(&self, bytes: &[u8], next: u64, logger: &mut dyn ChangeLogger) -> Result<u64, DatabaseError> {
         let mut taken = self.allocation.take(&self.pool, &self.wal, OVERFLOW)?;
         let page = taken.page.page();
         let format = Change::Format(Content::Overflow { next, bytes });
         let (map, mark) = mark(&taken);
-        let undo = Undo::Free {
-            first: page,
-            count: 1,
-        };
+        let undo = Undo::Free { first: page, count: 1 };
         let changes = vec![(page, format.clone()), (map, mark.clone())];
         let lsn = match logger.log(&self.wal, undo, changes) {
             Ok(lsn) => lsn,
@@ -111,10 +99,7 @@ impl Tree {
             true => Ok(whole),
             false => Err(DatabaseError::corrupt(
                 first,
-                format!(
-                    "a value of {length} bytes begins there, and its pages have {}",
-                    whole.len()
-                ),
+                format!("a value of {length} bytes begins there, and its pages have {}", whole.len()),
             )),
         }
     }
@@ -126,9 +111,7 @@ impl Tree {
     /// Errors of the pool, and [`DatabaseError::Corrupt`].
     pub(crate) fn long(&self, value: Value<'_>) -> Result<Option<LongValue>, DatabaseError> {
         match value {
-            Value::Overflow { first, length }
-                if length as usize > MOST_PARTS_UNDER_LATCH * self.most_in_part() =>
-            {
+            Value::Overflow { first, length } if length as usize > MOST_PARTS_UNDER_LATCH * self.most_in_part() => {
                 let lsn = self.pool.of_class(OVERFLOW).fix_read(first)?.lsn();
                 Ok(Some(LongValue { first, length, lsn }))
             }
@@ -156,10 +139,7 @@ impl Tree {
             length += part.bytes.len();
             // Only the last part may be shorter than a page, so a circle of pages ends at the greatest length.
             if length > MOST_VALUE_BYTES || part.next.is_some() && part.bytes.len() < most {
-                return Err(DatabaseError::corrupt(
-                    page,
-                    "it is no part of the value that it is in",
-                ));
+                return Err(DatabaseError::corrupt(page, "it is no part of the value that it is in"));
             }
             each(page, part.bytes);
             match part.next {

@@ -49,11 +49,7 @@ pub(super) fn mark(taken: &AllocatedPage<'_>) -> (u64, Change<'static>) {
 }
 
 /// Applies a change that was logged.
-pub(super) fn apply(
-    change: &Change<'_>,
-    page: &mut WriteGuard<'_>,
-    lsn: Lsn,
-) -> Result<(), DatabaseError> {
+pub(super) fn apply(change: &Change<'_>, page: &mut WriteGuard<'_>, lsn: Lsn) -> Result<(), DatabaseError> {
     change.apply(page.page(), page)?;
     page.set_lsn(lsn);
     Ok(())

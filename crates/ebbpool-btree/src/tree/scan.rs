@@ -19,11 +19,7 @@ impl Tree {
     /// # Errors
     ///
     /// Errors of `each`, [`DatabaseError::Corrupt`], and errors of the pool.
-    pub(crate) fn ascend(
-        &self,
-        from: Bound<&[u8]>,
-        each: EachRecord<'_>,
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn ascend(&self, from: Bound<&[u8]>, each: EachRecord<'_>) -> Result<(), DatabaseError> {
         let (Bound::Included(key) | Bound::Excluded(key)) = from else {
             return self.ascend(Bound::Included(&[]), each);
         };
@@ -56,11 +52,7 @@ impl Tree {
     /// # Errors
     ///
     /// As [`ascend`](Self::ascend).
-    pub(crate) fn descend(
-        &self,
-        from: Bound<&[u8]>,
-        each: EachRecord<'_>,
-    ) -> Result<(), DatabaseError> {
+    pub(crate) fn descend(&self, from: Bound<&[u8]>, each: EachRecord<'_>) -> Result<(), DatabaseError> {
         // The least possible key of the leaf before, if there was one, and that of the current leaf, which
         // is empty for the first leaf of the tree.
         let (mut done, mut least): (Option<Vec<u8>>, Vec<u8>) = (None, Vec::new());
@@ -86,10 +78,7 @@ impl Tree {
             }
             let before = done.get_or_insert_default();
             if !before.is_empty() && *before <= least {
-                return Err(DatabaseError::corrupt(
-                    node.page(),
-                    "its keys are not where they belong",
-                ));
+                return Err(DatabaseError::corrupt(node.page(), "its keys are not where they belong"));
             }
             std::mem::swap(before, &mut least);
         }
@@ -123,10 +112,7 @@ fn end_of(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, DatabaseError> {
 fn expect_leaf(node: &Node<'_>) -> Result<(), DatabaseError> {
     match node.is_leaf() {
         true => Ok(()),
-        false => Err(DatabaseError::corrupt(
-            node.page(),
-            "it is no leaf, but the right neighbour of one",
-        )),
+        false => Err(DatabaseError::corrupt(node.page(), "it is no leaf, but the right neighbour of one")),
     }
 }
 
@@ -145,8 +131,7 @@ struct LeafChain {
 
 impl LeafChain {
     fn visit(&mut self, leaf: &Node<'_>) -> Result<(), DatabaseError> {
-        let circle =
-            || DatabaseError::corrupt(leaf.page(), "the links between leaves lead in a circle");
+        let circle = || DatabaseError::corrupt(leaf.page(), "the links between leaves lead in a circle");
         if let Some(greatest) = leaf.count().checked_sub(1) {
             let first = leaf.key(0)?;
             if self.last.as_deref().is_some_and(|last| first <= last) {
@@ -196,12 +181,7 @@ mod tests {
         let long: Vec<[&str; 1]> = long.iter().map(|key| [key.as_str()]).collect();
         let two_pages = (5..7u64).cycle().zip(long.iter().map(|keys| &keys[..]));
         assert!(!is_circle(&two_pages.collect::<Vec<_>>()));
-        assert!(!is_circle(&[
-            (5, &["a"]),
-            (6, &[]),
-            (5, &["b", "c"]),
-            (6, &["d"])
-        ]));
+        assert!(!is_circle(&[(5, &["a"]), (6, &[]), (5, &["b", "c"]), (6, &["d"])]));
     }
 
     #[test]

@@ -57,11 +57,7 @@ impl Tree {
     /// As [`make_room`](Self::make_room), latching exclusively from level `top` on. Returns false if the
     /// node there may have to be split itself.
     fn make_room_below(&self, top: u8, key: &[u8], cell: usize) -> Result<bool, DatabaseError> {
-        let mut request = RoomRequest {
-            key,
-            cell,
-            rightmost: true,
-        };
+        let mut request = RoomRequest { key, cell, rightmost: true };
         let mut node = self.exclusive(top, |node| request.step(node))?;
         if !self.has_room_for(&node, &request)? {
             if node.page() != ROOT {
@@ -86,11 +82,7 @@ impl Tree {
     }
 
     /// Whether a leaf has room for the cell, or an inner node for the longest separator.
-    fn has_room_for(
-        &self,
-        guard: &WriteGuard<'_>,
-        request: &RoomRequest<'_>,
-    ) -> Result<bool, DatabaseError> {
+    fn has_room_for(&self, guard: &WriteGuard<'_>, request: &RoomRequest<'_>) -> Result<bool, DatabaseError> {
         let node = node_of(guard)?;
         match node.is_leaf() {
             true => has_room(&node, node.search(request.key)?, request.cell),
@@ -106,12 +98,8 @@ impl Tree {
     fn push_down<'t>(&'t self, root: &mut WriteGuard<'t>) -> Result<(), DatabaseError> {
         let node = node_of(root)?;
         let (level, cells) = (node.level(), node.cells(0..node.count())?);
-        let above = level
-            .checked_add(1)
-            .ok_or_else(|| DatabaseError::corrupt(ROOT, "the tree is too high"))?;
-        let taken = self
-            .allocation
-            .take(&self.pool, &self.wal, of_level(level))?;
+        let above = level.checked_add(1).ok_or_else(|| DatabaseError::corrupt(ROOT, "the tree is too high"))?;
+        let taken = self.allocation.take(&self.pool, &self.wal, of_level(level))?;
         let child = taken.page.page();
         let mut only = Vec::new();
         write_inner_cell(&[], child, &mut only);
@@ -119,11 +107,7 @@ impl Tree {
             let next = 0;
             Change::Format(Content::Node { level, next, cells })
         };
-        let changes = vec![
-            (ROOT, format(above, &only)),
-            (child, format(level, &cells)),
-            mark(&taken),
-        ];
+        let changes = vec![(ROOT, format(above, &only)), (child, format(level, &cells)), mark(&taken)];
         self.restructure(changes, &mut [root], Some(taken))
     }
 
@@ -145,31 +129,14 @@ impl Tree {
             let what = "it has no room for a child's other half";
             return Err(DatabaseError::corrupt(parent.page(), what));
         }
-        let taken = self
-            .allocation
-            .take(&self.pool, &self.wal, of_level(level))?;
+        let taken = self.allocation.take(&self.pool, &self.wal, of_level(level))?;
         let right = taken.page.page();
         let mut cell = Vec::new();
         write_inner_cell(&parts.separator, right, &mut cell);
-        let insert = Change::Insert {
-            slot: slot16(slot + 1),
-            cell: &cell,
-        };
-        let truncate = Change::Truncate {
-            count: slot16(parts.left_count),
-            next: if level == 0 { right } else { 0 },
-        };
-        let format = Change::Format(Content::Node {
-            level,
-            next,
-            cells: &parts.right_cells,
-        });
-        let changes = vec![
-            (parent.page(), insert),
-            (child.page(), truncate),
-            (right, format),
-            mark(&taken),
-        ];
+        let insert = Change::Insert { slot: slot16(slot + 1), cell: &cell };
+        let truncate = Change::Truncate { count: slot16(parts.left_count), next: if level == 0 { right } else { 0 } };
+        let format = Change::Format(Content::Node { level, next, cells: &parts.right_cells });
+        let changes = vec![(parent.page(), insert), (child.page(), truncate), (right, format), mark(&taken)];
         self.restructure(changes, &mut [parent, child], Some(taken))
     }
 }
@@ -187,11 +154,7 @@ fn split_leaf(node: &Node<'_>, request: &RoomRequest<'_>) -> Result<NodeSplit, D
         }
     };
     let last = node.key(stay.saturating_sub(1))?;
-    Ok(NodeSplit {
-        left_count: stay,
-        separator: separator(last, first).to_vec(),
-        right_cells: node.cells(stay..count)?,
-    })
+    Ok(NodeSplit { left_count: stay, separator: separator(last, first).to_vec(), right_cells: node.cells(stay..count)? })
 }
 
 /// Splits an inner node like a leaf; at the very end of the tree two children move to the right node.
@@ -205,11 +168,7 @@ fn split_inner(node: &Node<'_>, request: &RoomRequest<'_>) -> Result<NodeSplit, 
     let mut right = Vec::new();
     write_inner_cell(&[], node.child(stay)?, &mut right);
     right.extend(node.cells(stay + 1..count)?);
-    Ok(NodeSplit {
-        left_count: stay,
-        separator: node.key(stay)?.to_vec(),
-        right_cells: right,
-    })
+    Ok(NodeSplit { left_count: stay, separator: node.key(stay)?.to_vec(), right_cells: right })
 }
 
 /// The number of cells in the left half for which the larger half is as small as possible.

@@ -2,9 +2,7 @@
 
 use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
 use ebbpool::{OperationCosts, Unit};
-use ebbpool_btree::{
-    Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, Transaction,
-};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, Transaction};
 
 use crate::model::{Effects, Model, Records, apply};
 use crate::script::{SLOTS, Session, Setting, Step};
@@ -53,9 +51,7 @@ fn end(setting: &Setting, error: &DatabaseError) -> EndCause {
         source = inner.source();
     }
     match error {
-        DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !setting.double_write => {
-            EndCause::Reported
-        }
+        DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !setting.double_write => EndCause::Reported,
         error => EndCause::Wrong(format!("{error}")),
     }
 }
@@ -106,11 +102,7 @@ impl Life<'_> {
             double_write: setting.double_write.then(|| Box::new(pages("torn")) as _),
             log: ["log0", "log1"].map(|name| Box::new(self.disk.bytes(name)) as _),
         };
-        let costs = OperationCosts {
-            read: 1.0,
-            write: 8.0,
-            unit: Unit::PageReads,
-        };
+        let costs = OperationCosts { read: 1.0, write: 8.0, unit: Unit::PageReads };
         let options = self.end_of(DatabaseOptions::new(setting.frames).policy(setting.policy))?;
         let options = options
             .page_size(setting.page_size)
@@ -181,15 +173,13 @@ impl Life<'_> {
             self.tally.steps += 1;
             match step {
                 Step::Put { slot, key, value } => {
-                    let (transaction, effects) =
-                        open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
+                    let (transaction, effects) = open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
                     self.end_of(transaction.put(key, value))?;
                     effects.insert(key.clone(), Some(value.clone()));
                     self.same(transaction.get(key), effects, key)?;
                 }
                 Step::Delete { slot, key } => {
-                    let (transaction, effects) =
-                        open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
+                    let (transaction, effects) = open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
                     let was = self.now(effects).contains_key(key);
                     if self.end_of(transaction.delete(key))? != was {
                         return Err(EndCause::Wrong(format!("whether key {key:?} was there")));
@@ -200,8 +190,7 @@ impl Life<'_> {
                     self.same(transaction.get(key), effects, key)?;
                 }
                 Step::UpdateKeys { slot, keys } => {
-                    let (transaction, effects) =
-                        open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
+                    let (transaction, effects) = open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
                     for key in keys {
                         let Some(mut value) = self.end_of(transaction.get_for_update(key))? else {
                             continue;
@@ -249,12 +238,7 @@ impl Life<'_> {
         records
     }
 
-    fn same(
-        &self,
-        found: Result<Option<Vec<u8>>, DatabaseError>,
-        effects: &Effects,
-        key: &[u8],
-    ) -> Result<(), EndCause> {
+    fn same(&self, found: Result<Option<Vec<u8>>, DatabaseError>, effects: &Effects, key: &[u8]) -> Result<(), EndCause> {
         match self.end_of(found)? == self.now(effects).remove(key) {
             true => Ok(()),
             false => Err(EndCause::Wrong(format!("key {key:?} has another value"))),

@@ -27,11 +27,7 @@ const LATER_LIVES: u64 = 3;
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is no number")),
-    )
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
 /// How a life ended, if nothing was wrong.
@@ -53,11 +49,7 @@ impl Case {
         let mut chance = Chance::new(seed);
         let setting = Setting::new(&mut chance);
         let script = setting.script(&mut chance, steps);
-        Case {
-            seed,
-            setting,
-            script,
-        }
+        Case { seed, setting, script }
     }
 
     /// The number of changes of the disk in a run without a crash.
@@ -67,21 +59,10 @@ impl Case {
         Ok(disk.counts().changes())
     }
 
-    fn live(
-        &self,
-        disk: &FaultyDisk,
-        model: &mut Model,
-        tally: &mut Tally,
-        script: &[Session],
-    ) -> Result<LifeOutcome, String> {
+    fn live(&self, disk: &FaultyDisk, model: &mut Model, tally: &mut Tally, script: &[Session]) -> Result<LifeOutcome, String> {
         // A new database draws its identity from this generator.
         fastrand::seed(self.seed);
-        let mut life = Life {
-            disk,
-            setting: &self.setting,
-            model,
-            tally,
-        };
+        let mut life = Life { disk, setting: &self.setting, model, tally };
         let ended = match life.live(script) {
             Ok(()) => LifeOutcome::ByItself,
             Err(EndCause::PowerOff) if disk.is_off() => LifeOutcome::PowerOff,
@@ -123,12 +104,7 @@ impl Case {
             tally.crashes += 1;
             at = 1 + chance.below(30);
         }
-        let look = Session {
-            clear: false,
-            load: None,
-            steps: Vec::new(),
-            close: true,
-        };
+        let look = Session { clear: false, load: None, steps: Vec::new(), close: true };
         self.live(&disk, &mut model, tally, &[look])?;
         Ok(())
     }
@@ -199,9 +175,6 @@ fn exactly_the_committed_changes_survive_every_crash() {
             tally.committed > requested && tally.rolled_back > requested / 10 && tally.deepest > 1,
             "nearly nothing was done: {tally:?}"
         );
-        assert!(
-            requested < CRASHES || tally.reported > 0,
-            "no torn page was met: {tally:?}"
-        );
+        assert!(requested < CRASHES || tally.reported > 0, "no torn page was met: {tally:?}");
     }
 }

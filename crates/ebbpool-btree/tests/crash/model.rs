@@ -28,9 +28,7 @@ impl Model {
     /// The records after all commits.
     pub fn now(&self) -> Records {
         let mut records = self.base.clone();
-        self.commits
-            .iter()
-            .for_each(|effects| apply(&mut records, effects));
+        self.commits.iter().for_each(|effects| apply(&mut records, effects));
         records
     }
 
@@ -51,10 +49,7 @@ impl Model {
         let mut count = 0;
         loop {
             if count >= self.acknowledged && records == *found {
-                *self = Model {
-                    base: records,
-                    ..Model::default()
-                };
+                *self = Model { base: records, ..Model::default() };
                 return Ok(());
             }
             let Some(effects) = self.commits.get(count) else {

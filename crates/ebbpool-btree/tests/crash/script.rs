@@ -4,16 +4,7 @@ use ebbpool_btree::Durability;
 
 use crate::chance::Chance;
 
-const POLICIES: [&str; 8] = [
-    "lru",
-    "clock",
-    "cflru",
-    "cfdc:cluster=4",
-    "casa",
-    "fd-buffer:group=1",
-    "2q",
-    "bplru:block=4",
-];
+const POLICIES: [&str; 8] = ["lru", "clock", "cflru", "cfdc:cluster=4", "casa", "fd-buffer:group=1", "2q", "bplru:block=4"];
 
 /// Transactions that are open at the same time; each has keys of its own.
 pub const SLOTS: usize = 2;
@@ -111,16 +102,9 @@ impl Setting {
         let slot = chance.usize(SLOTS);
         let key = self.key(slot, chance.below(KEYS));
         match chance.below(37) {
-            0..=15 => Step::Put {
-                slot,
-                key,
-                value: self.value(chance),
-            },
+            0..=15 => Step::Put { slot, key, value: self.value(chance) },
             16..=22 => Step::Delete { slot, key },
-            23 => Step::UpdateKeys {
-                slot,
-                keys: (0..8).map(|_| self.key(slot, chance.below(KEYS))).collect(),
-            },
+            23 => Step::UpdateKeys { slot, keys: (0..8).map(|_| self.key(slot, chance.below(KEYS))).collect() },
             24..=31 => Step::Commit { slot },
             32..=34 => Step::Rollback { slot },
             35 => Step::Read,
@@ -146,9 +130,8 @@ impl Setting {
 
     /// The records to be loaded, ascending, with keys of both slots.
     pub fn loaded(&self, records: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut keys: Vec<Vec<u8>> = (0..records)
-            .map(|number| self.key(number as usize % SLOTS, number / SLOTS as u64))
-            .collect();
+        let mut keys: Vec<Vec<u8>> =
+            (0..records).map(|number| self.key(number as usize % SLOTS, number / SLOTS as u64)).collect();
         keys.sort();
         let value = |number: usize| vec![number as u8; number * 13 % (self.most_value + 1)];
         let values = (0..).map(value);

@@ -57,13 +57,7 @@ fn number(value: Option<&Vec<u8>>) -> u64 {
 }
 
 /// The work of one thread, until something fails.
-fn work(
-    database: &Database,
-    setting: &Setting,
-    seed: u64,
-    thread: u64,
-    history: &mut History,
-) -> Result<(), DatabaseError> {
+fn work(database: &Database, setting: &Setting, seed: u64, thread: u64, history: &mut History) -> Result<(), DatabaseError> {
     let mut chance = Chance::new(seed * THREADS + thread);
     for transaction in 1..=TRANSACTIONS {
         let mut open = database.begin();
@@ -109,9 +103,7 @@ fn judge(found: &Records, histories: &[History]) -> Result<(), String> {
     for (thread, history) in histories.iter().enumerate() {
         let key = own(thread as u64, 0);
         let last = found.get(&key);
-        let is_last = |(effects, _): &(Effects, bool)| {
-            effects.get(&key).is_some_and(|it| it.as_ref() == last)
-        };
+        let is_last = |(effects, _): &(Effects, bool)| effects.get(&key).is_some_and(|it| it.as_ref() == last);
         let there = match last {
             Some(_) => history.commits.iter().position(is_last).map(|at| at + 1),
             None => Some(0),
@@ -119,9 +111,7 @@ fn judge(found: &Records, histories: &[History]) -> Result<(), String> {
         let there = there.ok_or(format!("thread {thread} never wrote {last:?}"))?;
         if there < history.acknowledged {
             let acknowledged = history.acknowledged;
-            return Err(format!(
-                "thread {thread}: {acknowledged} were acknowledged, {there} are there"
-            ));
+            return Err(format!("thread {thread}: {acknowledged} were acknowledged, {there} are there"));
         }
         for (effects, counts) in &history.commits[..there] {
             apply(&mut expected, effects);
@@ -131,9 +121,7 @@ fn judge(found: &Records, histories: &[History]) -> Result<(), String> {
     let mut found = found.clone();
     let count = number(found.remove(COUNT).as_ref());
     if count != counted {
-        return Err(format!(
-            "{counted} transactions are there that count, and the count is {count}"
-        ));
+        return Err(format!("{counted} transactions are there that count, and the count is {count}"));
     }
     match found == expected {
         true => Ok(()),
@@ -143,10 +131,7 @@ fn judge(found: &Records, histories: &[History]) -> Result<(), String> {
 
 fn case(seed: u64) -> Result<u64, String> {
     let mut chance = Chance::new(seed);
-    let setting = Setting {
-        double_write: true,
-        ..Setting::new(&mut chance)
-    };
+    let setting = Setting { double_write: true, ..Setting::new(&mut chance) };
     let disk = FaultyDisk::new(seed);
     disk.inject(Fault::crash(DiskOperation::Change, seed).nth(20 + chance.below(250)));
     // Lets threads run while another one writes.
@@ -189,9 +174,7 @@ fn case(seed: u64) -> Result<u64, String> {
     disk.restart();
     let recovered = || -> Result<(Records, Option<String>), DatabaseError> {
         let mut database = open(&disk, &setting, false)?;
-        let found = database
-            .range::<&[u8]>(..)
-            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        let found = database.range::<&[u8]>(..).collect::<Result<BTreeMap<_, _>, _>>()?;
         let finding = database.check()?.findings.first().map(ToString::to_string);
         database.close()?;
         Ok((found, finding))
@@ -201,10 +184,7 @@ fn case(seed: u64) -> Result<u64, String> {
         return Err(format!("{finding}, {setting:#?}"));
     }
     judge(&found, &histories).map_err(|what| format!("{what}, {setting:#?}"))?;
-    Ok(histories
-        .iter()
-        .map(|history| history.commits.len() as u64)
-        .sum())
+    Ok(histories.iter().map(|history| history.commits.len() as u64).sum())
 }
 
 #[test]
@@ -215,13 +195,8 @@ fn the_commits_of_threads_survive_every_crash() {
     for seed in first..first + requested.max(1) {
         match case(seed) {
             Ok(commits) => committed += commits,
-            Err(what) => panic!(
-                "{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool-btree --test crash threads"
-            ),
+            Err(what) => panic!("{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool-btree --test crash threads"),
         }
     }
-    assert!(
-        committed >= requested,
-        "nearly nothing was done: {committed}"
-    );
+    assert!(committed >= requested, "nearly nothing was done: {committed}");
 }

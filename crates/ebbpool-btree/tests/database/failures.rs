@@ -29,8 +29,7 @@ fn is_broken<T: std::fmt::Debug>(outcome: Result<T, DatabaseError>) -> bool {
 fn is_out_of_reach(database: &Database, number: u32) -> bool {
     let get = database.get(&key(number));
     let at = database.range(key(number)..=key(number)).next();
-    matches!(get, Err(DatabaseError::Broken(_)))
-        && matches!(at, Some(Err(DatabaseError::Broken(_))))
+    matches!(get, Err(DatabaseError::Broken(_))) && matches!(at, Some(Err(DatabaseError::Broken(_))))
 }
 
 fn reopened(disk: &FaultyDisk, database: Database) -> Database {
@@ -64,10 +63,7 @@ fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() 
         let error = one.commit().unwrap_err();
         assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
         assert!(is_out_of_reach(&database, 3));
-        assert!(matches!(
-            database.get(&key(4)),
-            Err(DatabaseError::Broken(_))
-        ));
+        assert!(matches!(database.get(&key(4)), Err(DatabaseError::Broken(_))));
         assert_eq!(database.get(&key(5)).unwrap().unwrap(), [7; 50]);
         assert!(is_broken(database.put(&key(6), b"")));
         assert!(is_broken(other.put(&key(7), b"")));
@@ -79,10 +75,7 @@ fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() 
         let database = reopened(&disk, database);
         let found = [3, 4].map(|number| database.get(&key(number)).unwrap());
         let old = [Some(vec![7; 50]), Some(vec![7; 50])];
-        assert!(
-            found == [Some(b"new".to_vec()), None] || found == old,
-            "{found:?}"
-        );
+        assert!(found == [Some(b"new".to_vec()), None] || found == old, "{found:?}");
         assert_eq!(database.get(&key(1)).unwrap().unwrap(), b"before");
         assert_eq!(database.get(&key(2)).unwrap().unwrap(), [7; 50]);
         database.put(&key(6), b"").unwrap();
@@ -100,12 +93,7 @@ fn a_rollback_that_fails_is_done_when_the_database_is_reopened() {
     }
     // The leaves are no longer in memory.
     assert_eq!(database.range(key(955)..).count(), 45);
-    disk.inject(
-        Fault::failing(DiskOperation::Read, EIO)
-            .of("data")
-            .nth(5)
-            .forever(),
-    );
+    disk.inject(Fault::failing(DiskOperation::Read, EIO).of("data").nth(5).forever());
     assert!(is_broken(one.rollback()));
     disk.heal();
     assert!(is_out_of_reach(&database, 0) && is_broken(database.put(&key(5), b"")));
@@ -149,12 +137,7 @@ fn pages_that_cannot_be_freed_after_a_commit_are_freed_when_the_database_is_reop
         assert_eq!(database.range(..key(900)).count(), 900);
         (0..900).for_each(|number| drop(database.get(&key(number)).unwrap()));
     }
-    disk.inject(
-        Fault::failing(DiskOperation::Read, EIO)
-            .at_page(1)
-            .of("data")
-            .forever(),
-    );
+    disk.inject(Fault::failing(DiskOperation::Read, EIO).at_page(1).of("data").forever());
     one.commit().unwrap();
     assert_eq!(database.get(b"long").unwrap().unwrap(), b"short");
     assert!(is_broken(database.put(b"long", b"")));
@@ -168,20 +151,13 @@ fn a_failed_automatic_checkpoint_is_reported_by_the_next_call() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
     let taken = database.stats().checkpoints;
-    disk.inject(
-        Fault::failing(DiskOperation::Sync, EIO)
-            .of("data")
-            .forever(),
-    );
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("data").forever());
     // The puts before the first checkpoint, and the one that takes it, do not fail.
     let put = |number: &u32| database.put(&key(*number), &[8; 50]);
     let count = (0..1000).take_while(|number| put(number).is_ok()).count();
     assert_eq!(database.stats().checkpoints, taken);
     assert!(matches!(database.checkpoint(), Err(DatabaseError::Pool(_))));
     let database = reopened(&disk, database);
-    let new = all(&database)
-        .iter()
-        .filter(|(_, value)| *value == [8; 50])
-        .count();
+    let new = all(&database).iter().filter(|(_, value)| *value == [8; 50]).count();
     assert!(new >= count && count > 10, "{new}, {count}");
 }

@@ -57,9 +57,7 @@ impl TestDirectory {
     fn bytes(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let files = fs::read_dir(self.temporary.path()).unwrap();
         let paths = files.map(|file| file.unwrap().path());
-        paths
-            .map(|path| (path.clone(), fs::read(path).unwrap()))
-            .collect()
+        paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
     }
 
     /// The error of opening the database, which changes no file.
@@ -72,10 +70,7 @@ impl TestDirectory {
 
     fn assert_not_a_database(&self, why: &str) {
         let error = self.refused();
-        assert!(
-            matches!(error, DatabaseError::NotADatabase { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, DatabaseError::NotADatabase { .. }), "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
 }
@@ -141,10 +136,7 @@ fn a_database_that_was_not_closed_recovers() {
 #[test]
 fn without_durability_a_first_part_of_the_commits_survives() {
     let directory = TestDirectory::new();
-    let database = options()
-        .durability(Durability::None)
-        .open(directory.path())
-        .unwrap();
+    let database = options().durability(Durability::None).open(directory.path()).unwrap();
     (0..100).for_each(|number| put(&database, number));
     drop(database);
     let database = directory.open().unwrap();
@@ -178,10 +170,7 @@ fn a_database_is_opened_once_at_a_time() {
     assert!(matches!(read_only(), Err(DatabaseError::Locked { .. })));
     drop(database);
     let readers = [read_only().unwrap(), read_only().unwrap()];
-    assert!(matches!(
-        directory.open(),
-        Err(DatabaseError::Locked { .. })
-    ));
+    assert!(matches!(directory.open(), Err(DatabaseError::Locked { .. })));
     assert_eq!(readers.each_ref().map(count), [10, 10]);
     drop(readers);
     directory.open().unwrap();
@@ -207,10 +196,7 @@ fn read_only_changes_no_file_and_creates_none() {
         }
     }
     let directory = TestDirectory::new();
-    let error = options()
-        .read_only(true)
-        .open(directory.path())
-        .unwrap_err();
+    let error = options().read_only(true).open(directory.path()).unwrap_err();
     assert!(matches!(error, DatabaseError::File { .. }), "{error}");
     assert!(directory.bytes().is_empty());
 }
@@ -252,28 +238,17 @@ fn foreign_files_are_left_alone() {
     let directory = TestDirectory::new();
     fs::write(directory.file("log0"), &random).unwrap();
     let error = directory.refused();
-    assert!(
-        matches!(
-            error,
-            DatabaseError::NotADatabase { .. } | DatabaseError::Log { .. }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, DatabaseError::NotADatabase { .. } | DatabaseError::Log { .. }), "{error}");
 }
 
 #[test]
 fn a_database_that_cannot_be_created_is_reported() {
     let directory = TestDirectory::new();
     let error = options().create(false).open(directory.path()).unwrap_err();
-    assert!(
-        matches!(error, DatabaseError::File { .. }) && directory.bytes().is_empty(),
-        "{error}"
-    );
+    assert!(matches!(error, DatabaseError::File { .. }) && directory.bytes().is_empty(), "{error}");
     let error = options().open(directory.temporary.path()).unwrap_err();
     assert!(matches!(error, DatabaseError::File { .. }), "{error}");
-    let error = options()
-        .open(directory.path().join("none/a.db"))
-        .unwrap_err();
+    let error = options().open(directory.path().join("none/a.db")).unwrap_err();
     assert!(matches!(error, DatabaseError::File { .. }), "{error}");
     fs::write(directory.path(), b"").unwrap();
     let error = options().create(false).open(directory.path()).unwrap_err();
@@ -296,20 +271,10 @@ fn invalid_options_are_refused() {
     }
     refused(options().checkpoint_every(0));
     for spec in ["none", "belady", "cflru:window=7"] {
-        assert!(
-            matches!(options().policy(spec), Err(DatabaseError::Options(_))),
-            "{spec}"
-        );
+        assert!(matches!(options().policy(spec), Err(DatabaseError::Options(_))), "{spec}");
     }
-    options()
-        .policy("cflru")
-        .unwrap()
-        .open(directory.path())
-        .unwrap();
-    let error = options()
-        .page_size(4096)
-        .open(directory.path())
-        .unwrap_err();
+    options().policy("cflru").unwrap().open(directory.path()).unwrap();
+    let error = options().page_size(4096).open(directory.path()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("1024") && text.contains("4096"), "{text}");
     DatabaseOptions::new(16).open(directory.path()).unwrap();
@@ -327,18 +292,9 @@ fn a_missing_log_or_one_of_another_database_is_reported() {
             fs::write(directory.file(log), b"").unwrap();
         }
         let error = directory.refused();
-        assert!(
-            matches!(
-                error,
-                DatabaseError::NotADatabase { .. } | DatabaseError::Log { .. }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, DatabaseError::NotADatabase { .. } | DatabaseError::Log { .. }), "{error}");
     }
-    let (directory, other) = (
-        TestDirectory::with_database(100, true),
-        TestDirectory::with_database(100, true),
-    );
+    let (directory, other) = (TestDirectory::with_database(100, true), TestDirectory::with_database(100, true));
     for log in ["log0", "log1"] {
         fs::copy(other.file(log), directory.file(log)).unwrap();
     }
@@ -363,10 +319,7 @@ fn a_log_that_is_older_than_the_pages_is_reported() {
         error => panic!("{error}"),
     };
     let text = error.to_string();
-    assert!(
-        text.contains(&format!("{bytes} bytes are missing")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("{bytes} bytes are missing")), "{text}");
 }
 
 #[test]
@@ -400,17 +353,7 @@ fn later_formats_are_reported_and_not_changed() {
     let directory = TestDirectory::with_database(100, true);
     with_format(&directory, 2, true);
     let error = directory.refused();
-    assert!(
-        matches!(
-            error,
-            DatabaseError::Newer {
-                found: 2,
-                supported: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, DatabaseError::Newer { found: 2, supported: 1, .. }), "{error}");
     assert!(error.to_string().contains("a.db"), "{error}");
     with_format(&directory, 2, false);
     // The page gets its own format and a right checksum again.
@@ -426,10 +369,7 @@ fn a_truncated_file_is_reported() {
     for left in [1, 2, 3, 10, pages - 1] {
         fs::write(directory.path(), &whole[..left * 1024]).unwrap();
         let error = directory.refused();
-        assert!(
-            matches!(error, DatabaseError::Corrupt { .. }),
-            "{left} of {pages}: {error}"
-        );
+        assert!(matches!(error, DatabaseError::Corrupt { .. }), "{left} of {pages}: {error}");
         fs::write(directory.path(), &whole[..left * 1024 + 100]).unwrap();
         let error = directory.refused();
         assert!(error.to_string().contains("truncated"), "{error}");
@@ -447,10 +387,7 @@ fn flipped_bits_are_detected_or_harmless() {
     // The pages that were written last may have images.
     for (double_write, least_failed) in [(true, 0), (false, 5)] {
         let directory = TestDirectory::new();
-        let database = options()
-            .double_write(double_write)
-            .open(directory.path())
-            .unwrap();
+        let database = options().double_write(double_write).open(directory.path()).unwrap();
         (0..200).for_each(|number| put(&database, number));
         database.close().unwrap();
         let whole = directory.bytes();
@@ -482,10 +419,7 @@ fn flipped_bits_are_detected_or_harmless() {
             }
         }
         let figures = format!("{refused} refused, {failed} failed, {fine} fine");
-        assert!(
-            refused > 5 && failed >= least_failed && fine > 25,
-            "{figures}"
-        );
+        assert!(refused > 5 && failed >= least_failed && fine > 25, "{figures}");
     }
 }
 
@@ -503,15 +437,8 @@ fn images_of_pages_are_cleared_when_double_writes_are_off() {
     let whole = fs::read(directory.path()).unwrap();
     let mut damaged = 0;
     for page in 3..whole.len() / 1024 {
-        write(
-            &directory.path(),
-            page as u64 * 1024 + 500,
-            &[!whole[page * 1024 + 500]],
-        );
-        for open in [
-            &|| directory.open() as _,
-            &without as &dyn Fn() -> Result<Database, DatabaseError>,
-        ] {
+        write(&directory.path(), page as u64 * 1024 + 500, &[!whole[page * 1024 + 500]]);
+        for open in [&|| directory.open() as _, &without as &dyn Fn() -> Result<Database, DatabaseError>] {
             let Ok(database) = open() else {
                 damaged += 1;
                 continue;
@@ -530,11 +457,8 @@ fn images_of_pages_are_cleared_when_double_writes_are_off() {
 /// A copied directory is a database; the images of another database's pages would overwrite its own.
 #[test]
 fn a_copy_opens_with_its_images_and_not_with_those_of_another_database() {
-    let (directory, other, copy) = (
-        TestDirectory::with_database(200, true),
-        TestDirectory::with_database(100, true),
-        TestDirectory::new(),
-    );
+    let (directory, other, copy) =
+        (TestDirectory::with_database(200, true), TestDirectory::with_database(100, true), TestDirectory::new());
     for extension in ["", "log0", "log1", "torn"] {
         fs::copy(directory.file(extension), copy.file(extension)).unwrap();
     }
@@ -562,16 +486,9 @@ fn torn_pages_are_restored_even_with_double_writes_off() {
     let directory = TestDirectory::with_database(200, true);
     let whole = fs::read(directory.path()).unwrap();
     for page in [3, 4, 5] {
-        write(
-            &directory.path(),
-            page * 1024 + 500,
-            &[!whole[page as usize * 1024 + 500]],
-        );
+        write(&directory.path(), page * 1024 + 500, &[!whole[page as usize * 1024 + 500]]);
     }
-    let database = options()
-        .double_write(false)
-        .open(directory.path())
-        .unwrap();
+    let database = options().double_write(false).open(directory.path()).unwrap();
     assert_eq!(count(&database), 200);
     drop(database);
     assert!(fs::read(directory.path()).unwrap() == whole);
@@ -624,10 +541,7 @@ fn flipped_bits_in_a_log_leave_a_first_part_or_are_reported() {
     let (mut refused, mut shorter) = (0, 0);
     for log in ["log0", "log1"].map(|log| directory.file(log)) {
         let bytes = &whole[&log];
-        let used = bytes
-            .iter()
-            .rposition(|&byte| byte != 0)
-            .map_or(1, |at| at + 1);
+        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(1, |at| at + 1);
         for _ in 0..100 {
             let at = random.usize(0..used);
             write(&log, at as u64, &[bytes[at] ^ 1 << random.u8(0..8)]);

@@ -18,13 +18,7 @@ fn database(patience: Duration) -> Database {
 }
 
 fn is_conflict<T>(outcome: &Result<T, DatabaseError>) -> bool {
-    matches!(
-        outcome,
-        Err(DatabaseError::Conflict {
-            deadlock: false,
-            ..
-        })
-    )
+    matches!(outcome, Err(DatabaseError::Conflict { deadlock: false, .. }))
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -130,9 +124,7 @@ fn scans_wait_for_keys_that_are_changed_or_removed() {
             }
             let numbers: Vec<u32> = numbers.into_iter().filter(|&it| it != 2000).collect();
             assert_eq!(numbers, expected);
-            let decided = |&(number, ended): &(u32, bool)| {
-                !(50..150).contains(&number) && number != 1000 || ended
-            };
+            let decided = |&(number, ended): &(u32, bool)| !(50..150).contains(&number) && number != 1000 || ended;
             assert!(seen.iter().all(decided));
         });
     }
@@ -158,9 +150,7 @@ fn a_scan_does_not_miss_a_key_that_is_restored_behind_it() {
             let read = io.file == "data" && io.operation == DiskOperation::Read;
             if read && reads.fetch_add(1, Ordering::SeqCst) + 1 == nth {
                 let one = one.lock().unwrap().take();
-                one.expect("the first time")
-                    .rollback()
-                    .expect("rolled back");
+                one.expect("the first time").rollback().expect("rolled back");
             }
         });
         let records = database.range(..key(500)).expecting(1000);
@@ -191,9 +181,7 @@ fn changes_that_are_rolled_back_are_never_seen() {
                             let key = key(number);
                             match random.u8(0..3) {
                                 0 => transaction.put(&key, b"dirty").unwrap(),
-                                1 => transaction
-                                    .put(&[&key[..], b"x"].concat(), &[1; 300])
-                                    .unwrap(),
+                                1 => transaction.put(&[&key[..], b"x"].concat(), &[1; 300]).unwrap(),
                                 _ => _ = transaction.delete(&key).unwrap(),
                             }
                         }
@@ -225,10 +213,7 @@ fn changes_that_are_rolled_back_are_never_seen() {
                 }
             });
         }
-        let outcomes: Vec<_> = writers
-            .into_iter()
-            .map(thread::ScopedJoinHandle::join)
-            .collect();
+        let outcomes: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::SeqCst);
         outcomes.into_iter().for_each(Result::unwrap);
     });

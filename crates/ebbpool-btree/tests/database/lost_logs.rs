@@ -83,12 +83,7 @@ fn history(seed: u64, closed: bool) -> DatabaseHistory {
         drop(database);
     }
     let bytes = |name| disk.bytes(name).read_all().unwrap();
-    DatabaseHistory {
-        files: FILES.map(|name| (name, bytes(name))).into(),
-        states,
-        last: now,
-        closed,
-    }
+    DatabaseHistory { files: FILES.map(|name| (name, bytes(name))).into(), states, last: now, closed }
 }
 
 fn disk_of(files: &Files) -> FaultyDisk {
@@ -109,13 +104,7 @@ fn files_of(disk: &FaultyDisk) -> Files {
 
 /// The offsets at which records of a log's file end.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
-    let number = |at: usize| {
-        bytes
-            .get(at..at + 8)?
-            .try_into()
-            .ok()
-            .map(u64::from_le_bytes)
-    };
+    let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let mut ends = Vec::new();
     let mut at = RECORDS;
     let mut position = number(at + 8);
@@ -174,10 +163,7 @@ fn check_writable(disk: &FaultyDisk, history: &DatabaseHistory, tally: &mut Tall
         true => tally.whole += 1,
         false => tally.earlier += 1,
     }
-    assert!(
-        !history.closed || found == history.last,
-        "what was closed was there"
-    );
+    assert!(!history.closed || found == history.last, "what was closed was there");
     let keys: Vec<_> = (0..60).map(|number| key(number * 3 + 1)).collect();
     for key in &keys {
         database.put(key, b"acknowledged").unwrap();
@@ -200,10 +186,7 @@ fn check_read_only(disk: &FaultyDisk, history: &DatabaseHistory, tally: &mut Tal
         Ok(mut database) => {
             let found = contents(&database);
             let lost = database.lost();
-            assert!(
-                !refused || lost.is_some(),
-                "what is missing is not reported"
-            );
+            assert!(!refused || lost.is_some(), "what is missing is not reported");
             if let (None, Ok(found)) = (lost, &found) {
                 assert!(history.states.contains(&state(found)));
             }
@@ -211,10 +194,7 @@ fn check_read_only(disk: &FaultyDisk, history: &DatabaseHistory, tally: &mut Tal
             tally.pages_ahead += lost.map_or(0, |lost| lost.pages_ahead);
             let _ = database.check();
             let mut transaction = database.begin();
-            assert!(matches!(
-                transaction.put(b"k", b""),
-                Err(DatabaseError::ReadOnly)
-            ));
+            assert!(matches!(transaction.put(b"k", b""), Err(DatabaseError::ReadOnly)));
             drop(transaction);
             database.close().unwrap();
         }
@@ -240,10 +220,7 @@ fn a_log_that_lost_its_end_is_refused_or_was_not_needed() {
         }
     }
     println!("{tally:?}");
-    assert!(
-        tally.refused > 500 && tally.refused_with_length > 200 && tally.shown > 500,
-        "{tally:?}"
-    );
+    assert!(tally.refused > 500 && tally.refused_with_length > 200 && tally.shown > 500, "{tally:?}");
     assert!(tally.pages_ahead > 100, "{tally:?}");
 }
 
@@ -339,27 +316,17 @@ fn a_page_of_zeros_is_detected_by_each_reader_that_needs_it() {
                 let findings = database.check().unwrap().findings;
                 let found = findings.iter().any(|it| it.page == page as u64);
                 let shown = contents(&database);
-                let one_by_one: Result<Records, DatabaseError> = history
-                    .last
-                    .keys()
-                    .map(|key| Ok((key.clone(), database.get(key)?.unwrap_or_default())))
-                    .collect();
+                let one_by_one: Result<Records, DatabaseError> =
+                    history.last.keys().map(|key| Ok((key.clone(), database.get(key)?.unwrap_or_default()))).collect();
                 match (shown, one_by_one) {
-                    (
-                        Err(DatabaseError::Corrupt { page: at, .. }),
-                        Err(DatabaseError::Corrupt { .. }),
-                    ) => {
+                    (Err(DatabaseError::Corrupt { page: at, .. }), Err(DatabaseError::Corrupt { .. })) => {
                         assert!(at == page as u64 && found, "page {page}: {findings:?}");
                         reported += 1;
                     }
                     (Ok(shown), Ok(one_by_one)) => {
                         assert!(shown == history.last && one_by_one == history.last && !found);
                     }
-                    (shown, one) => panic!(
-                        "page {page}: {:?} {:?}",
-                        shown.map(|it| it.len()),
-                        one.map(|it| it.len())
-                    ),
+                    (shown, one) => panic!("page {page}: {:?} {:?}", shown.map(|it| it.len()), one.map(|it| it.len())),
                 }
             }
         }
@@ -377,8 +344,7 @@ fn read_only_recovers_in_memory() {
         assert!(contents(&database).unwrap() == history.last);
         assert_eq!(database.lost(), None);
         assert_eq!(database.check().unwrap().findings, []);
-        let read_only =
-            |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::ReadOnly));
+        let read_only = |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::ReadOnly));
         assert!(read_only(database.put(b"k", b"v")));
         assert!(read_only(database.delete(b"k").map(drop)));
         assert!(read_only(database.checkpoint()));

@@ -69,13 +69,8 @@ fn value(number: u8, length: u16) -> Vec<u8> {
 
 fn op() -> impl Strategy<Value = ModelOperation> {
     let length = prop_oneof![4 => 0..40u16, 2 => 40..120u16, 1 => 120..4000u16];
-    let bound = || {
-        prop_oneof![
-            Just(Bound::Unbounded),
-            any::<u8>().prop_map(Bound::Included),
-            any::<u8>().prop_map(Bound::Excluded),
-        ]
-    };
+    let bound =
+        || prop_oneof![Just(Bound::Unbounded), any::<u8>().prop_map(Bound::Included), any::<u8>().prop_map(Bound::Excluded),];
     prop_oneof![
         8 => (any::<u8>(), length).prop_map(|(key, length)| ModelOperation::Put(key, length)),
         4 => any::<u8>().prop_map(ModelOperation::Delete),
@@ -166,9 +161,7 @@ fn run(
         }
         ModelOperation::UpdateRange(from, count) => {
             let odd = |value: &[u8]| value.len() % 2 == 1;
-            let updated = transaction.update_range(&key(*from), *count, |_, value| {
-                odd(value).then(|| flip(value))
-            })?;
+            let updated = transaction.update_range(&key(*from), *count, |_, value| odd(value).then(|| flip(value)))?;
             let mut seen = 0;
             for (_, value) in model.range_mut(key(*from)..).take(*count as usize) {
                 seen += 1;
@@ -206,8 +199,7 @@ impl Run {
         for (op, fault) in &step.ops {
             if let Some((write, nth)) = fault {
                 let on = [DiskOperation::Read, DiskOperation::Write][usize::from(*write)];
-                self.disk
-                    .inject(Fault::failing(on, EIO).of("data").nth(*nth));
+                self.disk.inject(Fault::failing(on, EIO).of("data").nth(*nth));
             }
             let outcome = run(database, &mut transaction, &mut model, op);
             self.disk.heal();
@@ -377,16 +369,10 @@ fn refused_keys_values_and_records_change_nothing() {
         let records: Vec<_> = keys.iter().map(|key| Ok((key.to_vec(), vec![]))).collect();
         database.load::<DatabaseError>(records, 1.0)
     };
-    assert!(matches!(
-        load(&mut database, &[b"a"]),
-        Err(DatabaseError::NotEmpty)
-    ));
+    assert!(matches!(load(&mut database, &[b"a"]), Err(DatabaseError::NotEmpty)));
     database.delete(b"k").unwrap();
     let unsorted = load(&mut database, &[b"a", b"b", b"b"]);
-    assert!(matches!(
-        unsorted,
-        Err(DatabaseError::Unsorted { record: 3 })
-    ));
+    assert!(matches!(unsorted, Err(DatabaseError::Unsorted { record: 3 })));
     assert!(all(&database).is_empty());
     assert_eq!(load(&mut database, &[b"", b"b"]).unwrap(), 2);
     for fill in [0.0, -1.0, 1.1, f64::NAN] {
@@ -501,15 +487,10 @@ fn the_log_does_not_grow_for_ever() {
     let disk = FaultyDisk::new(0);
     let database = open(&disk).unwrap();
     for round in 0..3000u32 {
-        database
-            .put(&(round % 100).to_be_bytes(), &[7; 100])
-            .unwrap();
+        database.put(&(round % 100).to_be_bytes(), &[7; 100]).unwrap();
     }
     let stats = database.stats();
-    assert!(
-        stats.checkpoints > 10 && stats.log_bytes > 300_000,
-        "{stats:?}"
-    );
+    assert!(stats.checkpoints > 10 && stats.log_bytes > 300_000, "{stats:?}");
     assert!(stats.log_length < 64 << 10, "{}", stats.log_length);
     let lengths = ["log0", "log1"].map(|name| disk.bytes(name).len().unwrap());
     assert!(lengths.iter().sum::<u64>() < 160 << 10, "{lengths:?}");

@@ -51,9 +51,7 @@ fn a_closure_that_panics_changes_nothing_and_the_transaction_goes_on() {
         assert!(all(&database) == restored(&before, after));
         database.checkpoint().unwrap();
         assert_eq!(database.check().unwrap().findings, []);
-        database
-            .put(&key(after), &before[after as usize].1)
-            .unwrap();
+        database.put(&key(after), &before[after as usize].1).unwrap();
     }
     database.close().unwrap();
     assert!(all(&open(&disk).unwrap()) == before);
@@ -140,10 +138,7 @@ fn a_log_that_panics_breaks_the_database_until_it_is_reopened() {
         drop(filled(&disk));
         let left = Arc::new(AtomicI64::new(-1));
         let file = |name| Box::new(PanickingFile(disk.bytes(name), Arc::clone(&left))) as _;
-        let panicking = DatabaseParts {
-            log: ["log0", "log1"].map(file),
-            ..parts(&disk)
-        };
+        let panicking = DatabaseParts { log: ["log0", "log1"].map(file), ..parts(&disk) };
         let database = options().open_on(panicking).unwrap();
         left.store(nth, Ordering::Relaxed);
         let mut acknowledged = Vec::new();

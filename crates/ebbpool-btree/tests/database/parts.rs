@@ -15,9 +15,7 @@ pub fn parts(disk: &FaultyDisk) -> DatabaseParts {
 
 /// All work happens within calls, so that runs are repeatable.
 pub fn options() -> DatabaseOptions {
-    DatabaseOptions::new(32)
-        .background(false)
-        .checkpoint_every(8 << 10)
+    DatabaseOptions::new(32).background(false).checkpoint_every(8 << 10)
 }
 
 pub fn open(disk: &FaultyDisk) -> Result<Database, DatabaseError> {

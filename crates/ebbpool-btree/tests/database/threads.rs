@@ -42,20 +42,12 @@ fn opened(database: &Database) {
 fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), DatabaseError> {
     let (from, to) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS));
     let mut transaction = database.begin();
-    let has = amount(
-        &transaction
-            .get_for_update(&account(from))?
-            .expect("an account"),
-    );
+    let has = amount(&transaction.get_for_update(&account(from))?.expect("an account"));
     let sum = random.u64(0..=has.min(50));
     transaction.put(&account(from), &balance(has - sum))?;
     // Lets other threads lock the key that this one locks next.
     thread::yield_now();
-    let has = amount(
-        &transaction
-            .get_for_update(&account(to))?
-            .expect("an account"),
-    );
+    let has = amount(&transaction.get_for_update(&account(to))?.expect("an account"));
     transaction.put(&account(to), &balance(has + sum))?;
     // The account is removed and put again, so that there are removals too.
     if random.u8(0..4) == 0 {
@@ -149,25 +141,18 @@ fn of_two_transactions_that_wait_for_each_other_one_gets_an_error() {
         let threads = [run(b"a", b"b"), run(b"b", b"a")];
         threads.map(|thread| thread.join().unwrap())
     });
-    let is_deadlock =
-        |it: &Result<(), _>| matches!(it, Err(DatabaseError::Conflict { deadlock: true, .. }));
+    let is_deadlock = |it: &Result<(), _>| matches!(it, Err(DatabaseError::Conflict { deadlock: true, .. }));
     let deadlocks = outcomes.iter().filter(|it| is_deadlock(it)).count();
-    assert_eq!(
-        (deadlocks, outcomes.iter().filter(|it| it.is_ok()).count()),
-        (1, 1)
-    );
+    assert_eq!((deadlocks, outcomes.iter().filter(|it| it.is_ok()).count()), (1, 1));
     assert_eq!(all(&database).len(), 2);
 }
 
 #[test]
 fn transfers_preserve_the_sum() {
     let mut deadlocks = 0;
-    for (background, durability) in [
-        (false, Durability::Synced),
-        (true, Durability::Synced),
-        (true, Durability::Buffered),
-        (true, Durability::None),
-    ] {
+    for (background, durability) in
+        [(false, Durability::Synced), (true, Durability::Synced), (true, Durability::Buffered), (true, Durability::None)]
+    {
         let disk = FaultyDisk::new(0);
         let options = || options().background(background).durability(durability);
         let mut database = options().open_on(parts(&disk)).unwrap();
@@ -192,10 +177,7 @@ fn the_power_fails_while_threads_write() {
     for round in 0..20u64 {
         let disk = FaultyDisk::new(round);
         let background = round % 2 == 0;
-        let database = options()
-            .background(background)
-            .open_on(parts(&disk))
-            .unwrap();
+        let database = options().background(background).open_on(parts(&disk)).unwrap();
         opened(&database);
         database.checkpoint().unwrap();
         disk.inject(Fault::crash(DiskOperation::Change, round).nth(20 + round * 37));

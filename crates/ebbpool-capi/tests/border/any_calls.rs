@@ -96,12 +96,7 @@ unsafe extern "C" fn read_at(context: *mut c_void, to: *mut c_void, length: usiz
     outside(context).failure(0)
 }
 
-unsafe extern "C" fn write_at(
-    context: *mut c_void,
-    from: *const c_void,
-    length: usize,
-    at: u64,
-) -> i32 {
+unsafe extern "C" fn write_at(context: *mut c_void, from: *const c_void, length: usize, at: u64) -> i32 {
     let mut bytes = outside(context).bytes.lock().expect("a lock");
     let stored = &mut bytes[at as usize..at as usize + length];
     // SAFETY: the pool passes a buffer of this length.
@@ -183,9 +178,7 @@ fn open_pool(world: &Outside, frames: u64, policy: &str, flags: u64) -> *mut Poo
     options.log = &raw const log;
     let mut pool = ptr::null_mut();
     // SAFETY: all pointers are those of live objects, and `world` lives longer than the pool.
-    let status = unsafe {
-        ebbpool_pool_open_callbacks(&raw const storage, &raw const options, &raw mut pool)
-    };
+    let status = unsafe { ebbpool_pool_open_callbacks(&raw const storage, &raw const options, &raw mut pool) };
     assert_eq!(status, EBBPOOL_OK);
     pool
 }
@@ -198,26 +191,12 @@ fn call_pool(world: &Outside, pool: *mut PoolHandle, call: &PoolCall, tokens: &m
     // SAFETY: all pointers are null or those of live objects.
     let status = unsafe {
         match *call {
-            PoolCall::Fix {
-                number,
-                mode,
-                class,
-            } => ebbpool_pool_fix(pool, number, mode, class, out),
+            PoolCall::Fix { number, mode, class } => ebbpool_pool_fix(pool, number, mode, class, out),
             PoolCall::Allocate => ebbpool_pool_allocate(pool, 0, out),
-            PoolCall::Unfix {
-                token: at,
-                spoil,
-                lsn,
-            } => ebbpool_pool_unfix(pool, token(at, spoil), lsn),
-            PoolCall::SetLsn {
-                token: at,
-                spoil,
-                lsn,
-            } => ebbpool_pool_set_lsn(pool, token(at, spoil), lsn),
+            PoolCall::Unfix { token: at, spoil, lsn } => ebbpool_pool_unfix(pool, token(at, spoil), lsn),
+            PoolCall::SetLsn { token: at, spoil, lsn } => ebbpool_pool_set_lsn(pool, token(at, spoil), lsn),
             PoolCall::Redone { token: at, spoil } => ebbpool_pool_redone(pool, token(at, spoil)),
-            PoolCall::Downgrade { token: at, spoil } => {
-                ebbpool_pool_downgrade(pool, token(at, spoil))
-            }
+            PoolCall::Downgrade { token: at, spoil } => ebbpool_pool_downgrade(pool, token(at, spoil)),
             PoolCall::Free(number) => ebbpool_pool_free(pool, number),
             PoolCall::Discard(number) => ebbpool_pool_discard(pool, number),
             PoolCall::Flush(number) => ebbpool_pool_flush(pool, number),
@@ -253,22 +232,10 @@ fn call_pool(world: &Outside, pool: *mut PoolHandle, call: &PoolCall, tokens: &m
 /// A call for a policy.
 #[derive(Clone, Debug)]
 enum PolicyCall {
-    Hit {
-        frame: u32,
-        access: u32,
-    },
-    Miss {
-        number: u64,
-        class: u32,
-        access: u32,
-    },
-    Victim {
-        modulus: u32,
-        most: u32,
-    },
-    EvictVictim {
-        modulus: u32,
-    },
+    Hit { frame: u32, access: u32 },
+    Miss { number: u64, class: u32, access: u32 },
+    Victim { modulus: u32, most: u32 },
+    EvictVictim { modulus: u32 },
     Evicted(u32),
     Dropped(u32),
     Cleaned(u32),
@@ -278,21 +245,10 @@ enum PolicyCall {
     LeftOut(u64),
     Costs(f64, f64),
     Wrote(u32),
-    Hits {
-        frames: [u32; 3],
-        access: u32,
-    },
-    Victims {
-        modulus: u32,
-        count: usize,
-    },
-    EvictVictims {
-        modulus: u32,
-    },
-    DirtyRanking {
-        modulus: u32,
-        count: usize,
-    },
+    Hits { frames: [u32; 3], access: u32 },
+    Victims { modulus: u32, count: usize },
+    EvictVictims { modulus: u32 },
+    DirtyRanking { modulus: u32, count: usize },
 }
 
 fn policy_call() -> impl Strategy<Value = PolicyCall> {
@@ -334,13 +290,9 @@ unsafe extern "C" fn may_evict(context: *mut c_void, frame: u32) -> i32 {
 /// Makes a call that stores frames into a list.
 fn name_frames(policy: *mut PolicyHandle, call: &PolicyCall) -> StatusCode {
     let (function, modulus, count) = match *call {
-        PolicyCall::Victims { modulus, count } => {
-            (ebbpool_policy_victims as ListCall, modulus, count)
-        }
+        PolicyCall::Victims { modulus, count } => (ebbpool_policy_victims as ListCall, modulus, count),
         PolicyCall::EvictVictims { modulus } => (ebbpool_policy_victims as ListCall, modulus, 3),
-        PolicyCall::DirtyRanking { modulus, count } => {
-            (ebbpool_policy_dirty_ranking as ListCall, modulus, count)
-        }
+        PolicyCall::DirtyRanking { modulus, count } => (ebbpool_policy_dirty_ranking as ListCall, modulus, count),
         _ => return EBBPOOL_OK,
     };
     let context = modulus as usize as *mut c_void;
@@ -348,16 +300,7 @@ fn name_frames(policy: *mut PolicyHandle, call: &PolicyCall) -> StatusCode {
     let (mut list, mut named) = ([u32::MAX; 8], 0);
     let start = list.as_mut_ptr();
     // SAFETY: all pointers are those of live objects; the context is a number.
-    let status = unsafe {
-        function(
-            policy,
-            Some(may_evict),
-            context,
-            count,
-            start,
-            &raw mut named,
-        )
-    };
+    let status = unsafe { function(policy, Some(may_evict), context, count, start, &raw mut named) };
     if matches!(call, PolicyCall::EvictVictims { .. }) {
         for &frame in &list[..named] {
             // SAFETY: the policy is live.
@@ -394,15 +337,13 @@ fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
                 let accesses = [access; 3];
                 ebbpool_policy_hits(policy, frames.as_ptr(), accesses.as_ptr(), 3)
             }
-            PolicyCall::Victims { .. }
-            | PolicyCall::EvictVictims { .. }
-            | PolicyCall::DirtyRanking { .. } => name_frames(policy, call),
+            PolicyCall::Victims { .. } | PolicyCall::EvictVictims { .. } | PolicyCall::DirtyRanking { .. } => {
+                name_frames(policy, call)
+            }
             PolicyCall::Hit { frame, access } => ebbpool_policy_hit(policy, frame, access),
-            PolicyCall::Miss {
-                number,
-                class,
-                access,
-            } => ebbpool_policy_miss(policy, number, class, access, &raw mut evict_first),
+            PolicyCall::Miss { number, class, access } => {
+                ebbpool_policy_miss(policy, number, class, access, &raw mut evict_first)
+            }
             PolicyCall::Victim { modulus, most } => victim(modulus, most),
             PolicyCall::EvictVictim { modulus } => match victim(modulus, 4) {
                 EBBPOOL_OK => ebbpool_policy_evicted(policy, plan.frame),
@@ -417,9 +358,7 @@ fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
                 let mut statuses = admitted.inspect(|&status| {
                     no_panic(status, call);
                 });
-                statuses
-                    .find(|&status| status == EBBPOOL_OK)
-                    .unwrap_or(EBBPOOL_OK)
+                statuses.find(|&status| status == EBBPOOL_OK).unwrap_or(EBBPOOL_OK)
             }
             PolicyCall::Refuse => ebbpool_policy_refuse(policy),
             PolicyCall::LeftOut(hits) => ebbpool_policy_hits_left_out(policy, hits),
@@ -436,12 +375,7 @@ fn some_policy_of_a_pool() -> impl Strategy<Value = &'static str> {
 
 fn some_policy() -> impl Strategy<Value = &'static str> {
     let entries = ebbpool_policy::registry::entries().iter();
-    let usable = entries.filter(|it| {
-        it.online()
-            && !it
-                .capabilities
-                .contains(ebbpool_policy::Capabilities::ERASE_COUNTS)
-    });
+    let usable = entries.filter(|it| it.online() && !it.capabilities.contains(ebbpool_policy::Capabilities::ERASE_COUNTS));
     let mut names: Vec<&str> = usable.map(|it| it.name).collect();
     names.extend(["lru:cluster=4", "bplru:padding=true,block=4", "fab:block=4"]);
     prop::sample::select(names)

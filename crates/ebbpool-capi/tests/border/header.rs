@@ -23,19 +23,14 @@ fn header() -> String {
 fn sources() -> String {
     let files = fs::read_dir(Path::new(CRATE).join("src")).expect("the sources");
     let paths = files.map(|file| file.expect("a file").path());
-    paths
-        .map(|path| fs::read_to_string(path).expect("a source"))
-        .collect()
+    paths.map(|path| fs::read_to_string(path).expect("a source")).collect()
 }
 
 /// The number of arguments of each function, where the name stands after `before` and in front of a parenthesis.
 fn functions(text: &str, before: &str) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for rest in text.split(before).skip(1) {
-        let name: String = rest
-            .chars()
-            .take_while(|&it| it.is_alphanumeric() || it == '_')
-            .collect();
+        let name: String = rest.chars().take_while(|&it| it.is_alphanumeric() || it == '_').collect();
         let Some(list) = rest[name.len()..].strip_prefix('(') else {
             continue;
         };
@@ -74,14 +69,8 @@ fn the_header_has_every_function_with_its_arguments() {
         .filter(|(name, _)| name.starts_with("ebbpool_"))
         .collect();
     let defined = functions(&sources(), "extern \"C\" fn ");
-    let defined: BTreeMap<_, _> = defined
-        .into_iter()
-        .filter(|(name, _)| !name.is_empty())
-        .collect();
-    assert_eq!(
-        declared, defined,
-        "run cbindgen as cbindgen.toml says, and commit the header"
-    );
+    let defined: BTreeMap<_, _> = defined.into_iter().filter(|(name, _)| !name.is_empty()).collect();
+    assert_eq!(declared, defined, "run cbindgen as cbindgen.toml says, and commit the header");
     assert!(defined.len() > 35);
 }
 
@@ -146,19 +135,13 @@ fn structs_have_the_layout_of_the_header() {
     let compile = |compiler: &str, arguments: &[&str]| {
         let mut command = Command::new(compiler);
         command.args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
-        command
-            .arg("-I")
-            .arg(Path::new(CRATE).join("include"))
-            .args(arguments);
+        command.arg("-I").arg(Path::new(CRATE).join("include")).args(arguments);
         run(command.arg(&source));
     };
     compile("cc", &["-std=c11", "-pedantic"]);
     if is_there("c++") {
         let defines = ["-D_Static_assert=static_assert", "-D_Alignof=alignof"];
-        compile(
-            "c++",
-            &[&["-x", "c++", "-std=c++11", "-pedantic"][..], &defines].concat(),
-        );
+        compile("c++", &[&["-x", "c++", "-std=c++11", "-pedantic"][..], &defines].concat());
     }
 }
 
@@ -171,12 +154,7 @@ fn the_header_is_up_to_date() {
         skipped("there is no program cbindgen of version 0.29");
         return;
     }
-    run(Command::new("cbindgen").current_dir(CRATE).args([
-        "-q",
-        "--config",
-        "cbindgen.toml",
-        "--verify",
-        "--output",
-        "include/ebbpool.h",
-    ]));
+    run(Command::new("cbindgen")
+        .current_dir(CRATE)
+        .args(["-q", "--config", "cbindgen.toml", "--verify", "--output", "include/ebbpool.h"]));
 }

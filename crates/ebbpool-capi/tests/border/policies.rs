@@ -24,8 +24,7 @@ struct Run {
 }
 
 fn trace() -> Source {
-    let spec =
-        "scan-mix:pages=600,refs=8000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5";
+    let spec = "scan-mix:pages=600,refs=8000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5";
     Source::parse(spec, None).expect("a trace")
 }
 
@@ -42,26 +41,12 @@ fn references() -> Vec<(u64, bool)> {
 
 fn simulated(policy: &PolicySpec, frames: u32) -> Run {
     let stop = AtomicBool::new(false);
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
-    let cell = SimCell {
-        policy: policy.clone().into(),
-        frames: frames.into(),
-        asymmetry: ASYMMETRY,
-    };
-    let options = SimOptions {
-        at_end: AtEnd::Free,
-        ..SimOptions::default()
-    };
+    let progress = PassControl { report: &|_| {}, stop: &stop };
+    let cell = SimCell { policy: policy.clone().into(), frames: frames.into(), asymmetry: ASYMMETRY };
+    let options = SimOptions { at_end: AtEnd::Free, ..SimOptions::default() };
     let run = simulate_one(&trace(), &cell, &options, &progress, NoObserver);
     let (counts, ..) = run.expect("a simulation");
-    Run {
-        misses: counts.misses,
-        writes: counts.writes,
-        dirty_left: counts.dirty_left,
-    }
+    Run { misses: counts.misses, writes: counts.writes, dirty_left: counts.dirty_left }
 }
 
 #[track_caller]
@@ -134,17 +119,13 @@ impl Buffer {
         };
         let most = self.pages.len() as u32;
         // SAFETY: all pointers are those of live objects.
-        let status = unsafe {
-            ebbpool_policy_victim(self.policy, None, ptr::null_mut(), most, &raw mut plan)
-        };
+        let status = unsafe { ebbpool_policy_victim(self.policy, None, ptr::null_mut(), most, &raw mut plan) };
         if status == EBBPOOL_ALL_FIXED {
             return None;
         }
         ok(status);
         // SAFETY: the lists have these lengths, and are valid until the next call.
-        let list = |start: *const u32, count: u32| unsafe {
-            std::slice::from_raw_parts(start, count as usize).to_vec()
-        };
+        let list = |start: *const u32, count: u32| unsafe { std::slice::from_raw_parts(start, count as usize).to_vec() };
         let together = list(plan.together, plan.together_count);
         let also = list(plan.also_evicted, plan.also_evicted_count);
         if !together.is_empty() {
@@ -189,12 +170,7 @@ fn every_policy_counts_what_the_simulator_counts() {
     // A program writes in the background what it likes, and not what the policy of a server writes.
     specs.retain(|spec| !spec.asks_erase_counts() && spec.entry().name != "innodb");
     let others = [
-        "innodb:max_dirty_pages_pct=100",
-        "lru:cluster=16",
-        "cfdc:cluster=32",
-        "fab:block=16",
-        "bplru:block=16",
-        "2q:kin=0.5",
+        "innodb:max_dirty_pages_pct=100", "lru:cluster=16", "cfdc:cluster=32", "fab:block=16", "bplru:block=16", "2q:kin=0.5",
         "ace:policy=lru",
     ];
     specs.extend(others.map(|spec| spec.parse().expect("a policy")));
@@ -205,11 +181,7 @@ fn every_policy_counts_what_the_simulator_counts() {
             for &(page, write) in &references {
                 buffer.reference(page, write);
             }
-            assert_eq!(
-                buffer.finish(),
-                simulated(spec, frames),
-                "{spec}, {frames} frames"
-            );
+            assert_eq!(buffer.finish(), simulated(spec, frames), "{spec}, {frames} frames");
         }
     }
     assert!(specs.len() > 40);
@@ -218,10 +190,7 @@ fn every_policy_counts_what_the_simulator_counts() {
 #[test]
 #[allow(unsafe_code)]
 fn a_policy_that_would_write_at_checkpoints_is_refused() {
-    for spec in [
-        "sqlite:commit=90",
-        "postgres:rate=1000,checkpoint_timeout=1",
-    ] {
+    for spec in ["sqlite:commit=90", "postgres:rate=1000,checkpoint_timeout=1"] {
         let name = CString::new(spec).expect("no NUL");
         let mut policy = ptr::null_mut();
         // SAFETY: the pointers are valid.

@@ -96,12 +96,7 @@ impl Installation {
     fn compile_shared(&self, source: &Path, name: &str) -> PathBuf {
         let directory = self.library_directory();
         let directory = directory.to_str().expect("UTF-8");
-        let link = [
-            format!("-L{directory}"),
-            "-lebbpool".into(),
-            "-lpthread".into(),
-            format!("-Wl,-rpath,{directory}"),
-        ];
+        let link = [format!("-L{directory}"), "-lebbpool".into(), "-lpthread".into(), format!("-Wl,-rpath,{directory}")];
         self.compile(source, name, &link)
     }
 }
@@ -139,11 +134,7 @@ fn every_function_refuses_what_it_has_to() {
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args([
-        "-q",
-        "--error-exitcode=9",
-        "--leak-check=full",
-        "--show-leak-kinds=definite",
-        "--errors-for-leak-kinds=definite",
+        "-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
     ]);
     valgrind
 }
@@ -160,15 +151,7 @@ fn the_page_store_survives_its_crash() {
 
     let library = installed.library_directory().join("libebbpool.a");
     let library = library.to_str().expect("UTF-8");
-    let link = [
-        library,
-        "-lgcc_s",
-        "-lutil",
-        "-lrt",
-        "-lpthread",
-        "-lm",
-        "-ldl",
-    ];
+    let link = [library, "-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
     let program = installed.compile(&page_store(), "static_page_store", &link);
     let output = run(Command::new(program).arg(installed.empty("static-store")));
     assert!(stdout(&output).contains("the counters add up to 400"));
@@ -184,16 +167,10 @@ fn pkg_config_has_what_a_program_needs() {
         .env("PKG_CONFIG_PATH", installed.path("prefix/lib/pkgconfig"))
         .args(["--cflags", "--libs", "ebbpool"]));
     let flags = stdout(&flags);
-    let program = installed.compile(
-        &page_store(),
-        "page_store",
-        &flags.split_whitespace().collect::<Vec<_>>(),
-    );
+    let program = installed.compile(&page_store(), "page_store", &flags.split_whitespace().collect::<Vec<_>>());
     // The name in the library is the one that is installed.
-    let found = Command::new(program)
-        .env("LD_LIBRARY_PATH", installed.library_directory())
-        .arg(installed.empty("store"))
-        .output();
+    let found =
+        Command::new(program).env("LD_LIBRARY_PATH", installed.library_directory()).arg(installed.empty("store")).output();
     assert!(found.expect("the program can be started").status.success());
     let version = run(Command::new("pkg-config")
         .env("PKG_CONFIG_PATH", installed.path("prefix/lib/pkgconfig"))
@@ -210,16 +187,9 @@ fn a_policy_drives_the_cache_of_a_dictionary_in_python() {
     let library = installed.library_directory().join("libebbpool.so");
     let example = Path::new(CRATE).join("examples/page_store.py");
     for policy in ["cflru:window=0.5", "ebb", "fab", "lru:cluster=16"] {
-        let output = run(Command::new("python3")
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .arg(&example)
-            .arg(&library)
-            .arg(policy));
+        let output = run(Command::new("python3").env("PYTHONDONTWRITEBYTECODE", "1").arg(&example).arg(&library).arg(policy));
         let text = stdout(&output);
-        assert!(
-            text.contains("refused: unknown policy") && text.contains(" hits, "),
-            "{text}"
-        );
+        assert!(text.contains("refused: unknown policy") && text.contains(" hits, "), "{text}");
     }
 }
 

@@ -13,21 +13,10 @@ use ebbpool_policy::registry;
 
 /// Specifications with parameters that bring other parts of policies into play.
 const WITH_PARAMETERS: [&str; 15] = [
-    "lru:cluster=4",
-    "lru:cluster=4,keys=entry",
-    "cfdc:cluster=16,window=0.8",
-    "cfdc:cluster=16,window=0.8,keys=entry",
-    "fab:block=4",
-    "bplru:block=4,padding=true",
-    "ref:block=4,victims=3",
-    "fd-buffer:interval=20",
-    "auto:experts=(ebb,arc,cfdc:cluster=4),fewest=8",
-    "ace:policy=ebb",
-    "ace:policy=lru,batch=8",
-    "ebb:ghosts=0",
-    "ebb:begin=ebb,classes=0",
-    "lru-k:k=3",
-    "innodb:max_dirty_pages_pct=100",
+    "lru:cluster=4", "lru:cluster=4,keys=entry", "cfdc:cluster=16,window=0.8", "cfdc:cluster=16,window=0.8,keys=entry",
+    "fab:block=4", "bplru:block=4,padding=true", "ref:block=4,victims=3", "fd-buffer:interval=20",
+    "auto:experts=(ebb,arc,cfdc:cluster=4),fewest=8", "ace:policy=ebb", "ace:policy=lru,batch=8", "ebb:ghosts=0",
+    "ebb:begin=ebb,classes=0", "lru-k:k=3", "innodb:max_dirty_pages_pct=100",
 ];
 
 fn text(text: &str) -> CString {
@@ -63,9 +52,7 @@ impl Region {
         let region = self.0[skipped..].as_mut_ptr().cast();
         let size = self.0.len() - skipped;
         // SAFETY: all pointers are those of live objects, and the region has this size.
-        let status = unsafe {
-            ebbpool_policy_new_in(text(spec).as_ptr(), frames, region, size, &raw mut policy)
-        };
+        let status = unsafe { ebbpool_policy_new_in(text(spec).as_ptr(), frames, region, size, &raw mut policy) };
         assert_eq!(status, EBBPOOL_OK, "{spec}: {}", last_error());
         policy
     }
@@ -108,10 +95,7 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -152,11 +136,7 @@ impl Caller {
     }
 
     fn access(&mut self) -> u32 {
-        if self.random.below(3) == 0 {
-            EBBPOOL_WRITE
-        } else {
-            EBBPOOL_READ
-        }
+        if self.random.below(3) == 0 { EBBPOOL_WRITE } else { EBBPOOL_READ }
     }
 
     fn frame(&mut self) -> u32 {
@@ -165,11 +145,7 @@ impl Caller {
     }
 
     /// The frames of a list that a function has stored.
-    fn frames(
-        &mut self,
-        count: usize,
-        call: impl Fn(*mut u32, *mut usize) -> StatusCode,
-    ) -> Vec<u32> {
+    fn frames(&mut self, count: usize, call: impl Fn(*mut u32, *mut usize) -> StatusCode) -> Vec<u32> {
         let mut frames = vec![u32::MAX; count];
         let mut named = 99;
         let status = call(frames.as_mut_ptr(), &raw mut named);
@@ -202,14 +178,8 @@ impl Caller {
         let mut plan: EvictionPlan = unsafe { std::mem::zeroed() };
         let (pins, most) = (self.pins(), self.random.below(5) as u32);
         // SAFETY: all pointers are those of live objects; the context is a number.
-        let status = unsafe {
-            ebbpool_policy_victim(self.policy, Some(may_evict), pins, most, &raw mut plan)
-        };
-        let lists = [
-            plan.together_count,
-            plan.also_evicted_count,
-            plan.block_pages,
-        ];
+        let status = unsafe { ebbpool_policy_victim(self.policy, Some(may_evict), pins, most, &raw mut plan) };
+        let lists = [plan.together_count, plan.also_evicted_count, plan.block_pages];
         self.answers.extend(lists.map(u64::from));
         self.answers.push(plan.frame.into());
         self.note(status).then_some(plan.frame)
@@ -226,8 +196,7 @@ impl Caller {
         let mut evict_first = 0;
         let (class, access) = (self.random.below(5) as u32, self.access());
         // SAFETY: all pointers are those of live objects.
-        let status =
-            unsafe { ebbpool_policy_miss(self.policy, page, class, access, &raw mut evict_first) };
+        let status = unsafe { ebbpool_policy_miss(self.policy, page, class, access, &raw mut evict_first) };
         self.note(status);
         self.answers.push(evict_first as u64);
         let victim = match evict_first {
@@ -256,11 +225,7 @@ impl Caller {
     fn reference(&mut self) {
         let pages = self.pages.len() as u64 * 3 + 2;
         let page = self.random.below(pages) * self.random.below(pages) / pages;
-        let page = if page.is_multiple_of(13) {
-            u64::MAX - page
-        } else {
-            page * 3
-        };
+        let page = if page.is_multiple_of(13) { u64::MAX - page } else { page * 3 };
         match self.pages.iter().position(|&it| it == Some(page)) {
             Some(frame) => {
                 let access = self.access();
@@ -321,9 +286,7 @@ impl Caller {
         self.frames(count, |frames, named| {
             let pins = ptr::null_mut();
             // SAFETY: all pointers are those of live objects; the context is a number.
-            unsafe {
-                ebbpool_policy_dirty_ranking(policy, Some(may_evict), pins, count, frames, named)
-            }
+            unsafe { ebbpool_policy_dirty_ranking(policy, Some(may_evict), pins, count, frames, named) }
         });
         self.answers.truncate(answers);
     }
@@ -385,8 +348,7 @@ fn fill(policy: *mut PolicyHandle, frames: u32, access: impl Fn(u32) -> u32) {
         let mut evict_first = 0;
         // SAFETY: all pointers are those of live objects.
         unsafe {
-            let status =
-                ebbpool_policy_miss(policy, frame.into(), 0, access(frame), &raw mut evict_first);
+            let status = ebbpool_policy_miss(policy, frame.into(), 0, access(frame), &raw mut evict_first);
             assert_eq!((status, evict_first), (EBBPOOL_OK, 0));
             assert_eq!(ebbpool_policy_admit(policy, frame), EBBPOOL_OK);
         }
@@ -411,16 +373,7 @@ fn named(
     let mut found = 99;
     let context = pins as *mut c_void;
     // SAFETY: all pointers are those of live objects; the policy has fewer than 1000 frames, and the context is a number.
-    let status = unsafe {
-        function(
-            policy,
-            Some(may_evict),
-            context,
-            count,
-            frames.as_mut_ptr(),
-            &raw mut found,
-        )
-    };
+    let status = unsafe { function(policy, Some(may_evict), context, count, frames.as_mut_ptr(), &raw mut found) };
     frames.truncate(found);
     (status, frames)
 }
@@ -430,38 +383,17 @@ fn the_next_victims_and_those_of_them_that_are_dirty_are_named_in_order() {
     let policy = on_the_heap("lru", 9);
     let nothing = (EBBPOOL_INVALID, vec![]);
     assert_eq!(named(ebbpool_policy_victims, policy, 0, 3), nothing);
-    assert_eq!(
-        named(ebbpool_policy_victims, policy, 0, 0),
-        (EBBPOOL_OK, vec![])
-    );
+    assert_eq!(named(ebbpool_policy_victims, policy, 0, 0), (EBBPOOL_OK, vec![]));
     fill(policy, 9, |frame| u32::from(frame % 2 == 0));
-    assert_eq!(
-        named(ebbpool_policy_victims, policy, 0, 4),
-        (EBBPOOL_OK, vec![0, 1, 2, 3])
-    );
+    assert_eq!(named(ebbpool_policy_victims, policy, 0, 4), (EBBPOOL_OK, vec![0, 1, 2, 3]));
     // Those that wait for their eviction are pinned.
-    assert_eq!(
-        named(ebbpool_policy_victims, policy, 3, 4),
-        (EBBPOOL_OK, vec![1, 2, 4, 5])
-    );
-    assert_eq!(
-        named(ebbpool_policy_victims, policy, 7, 4),
-        (EBBPOOL_ALL_FIXED, vec![])
-    );
+    assert_eq!(named(ebbpool_policy_victims, policy, 3, 4), (EBBPOOL_OK, vec![1, 2, 4, 5]));
+    assert_eq!(named(ebbpool_policy_victims, policy, 7, 4), (EBBPOOL_ALL_FIXED, vec![]));
     let all = (EBBPOOL_OK, (0..9).collect::<Vec<_>>());
     assert_eq!(named(ebbpool_policy_victims, policy, 0, usize::MAX), all);
-    assert_eq!(
-        named(ebbpool_policy_dirty_ranking, policy, 0, 5),
-        (EBBPOOL_OK, vec![0, 2, 4])
-    );
-    assert_eq!(
-        named(ebbpool_policy_dirty_ranking, policy, 3, 5),
-        (EBBPOOL_OK, vec![2, 4])
-    );
-    assert_eq!(
-        named(ebbpool_policy_dirty_ranking, policy, 7, 5),
-        (EBBPOOL_OK, vec![])
-    );
+    assert_eq!(named(ebbpool_policy_dirty_ranking, policy, 0, 5), (EBBPOOL_OK, vec![0, 2, 4]));
+    assert_eq!(named(ebbpool_policy_dirty_ranking, policy, 3, 5), (EBBPOOL_OK, vec![2, 4]));
+    assert_eq!(named(ebbpool_policy_dirty_ranking, policy, 7, 5), (EBBPOOL_OK, vec![]));
     // SAFETY: the policy is live.
     unsafe {
         assert_eq!(ebbpool_policy_cleaned(policy, 2), EBBPOOL_OK);
@@ -513,13 +445,10 @@ fn a_region_that_is_too_small_is_refused_with_both_sizes_and_can_be_used_again()
             let mut policy = ptr::dangling_mut();
             let start = region.0.as_mut_ptr().cast();
             // SAFETY: all pointers are those of live objects, and the region has more bytes than this.
-            let status = unsafe {
-                ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, smaller, &raw mut policy)
-            };
+            let status = unsafe { ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, smaller, &raw mut policy) };
             assert_eq!(status, EBBPOOL_INVALID);
             assert!(policy.is_null());
-            let expected =
-                format!("the region has {smaller} bytes, and {spec} takes {size} for 77 frames");
+            let expected = format!("the region has {smaller} bytes, and {spec} takes {size} for 77 frames");
             assert_eq!(last_error(), expected);
         }
         let expected = Caller::new(on_the_heap(spec, frames), frames).run(500);
@@ -547,9 +476,7 @@ fn no_byte_outside_of_the_region_is_written() {
                 let mut policy = ptr::null_mut();
                 let start = region.0[skipped..].as_mut_ptr().cast();
                 // SAFETY: all pointers are those of live objects, and the region has this size.
-                let status = unsafe {
-                    ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, size, &raw mut policy)
-                };
+                let status = unsafe { ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, size, &raw mut policy) };
                 assert_eq!(status, EBBPOOL_OK, "{spec}: {}", last_error());
                 policy
             };
@@ -563,14 +490,7 @@ fn no_byte_outside_of_the_region_is_written() {
 #[test]
 fn a_write_is_no_reference() {
     // The page in frame 0 was admitted first, and is written last.
-    for (spec, first) in [
-        ("lru", 0),
-        ("ebb", 0),
-        ("arc", 0),
-        ("2q", 0),
-        ("lru-wsr", 1),
-        ("cflru:window=1", 1),
-    ] {
+    for (spec, first) in [("lru", 0), ("ebb", 0), ("arc", 0), ("2q", 0), ("lru-wsr", 1), ("cflru:window=1", 1)] {
         let policy = on_the_heap(spec, 4);
         fill(policy, 4, |_| EBBPOOL_READ);
         // SAFETY: the policy is live.
@@ -580,11 +500,7 @@ fn a_write_is_no_reference() {
             assert_eq!(ebbpool_policy_wrote(policy, 4), EBBPOOL_INVALID);
         }
         assert_eq!(last_error(), "there is no frame 4: they are 0 to 3");
-        assert_eq!(
-            named(ebbpool_policy_victims, policy, 0, 1).1,
-            [first],
-            "{spec}"
-        );
+        assert_eq!(named(ebbpool_policy_victims, policy, 0, 1).1, [first], "{spec}");
         destroy(policy);
     }
     // To a policy that does not distinguish it is a hit.
@@ -642,23 +558,11 @@ fn ebb_takes_80_bytes_a_frame_from_16_384_on() {
 #[ignore = "it prints figures"]
 fn bytes_for_a_frame() {
     for spec in [
-        "ebb",
-        "ebb:classes=3",
-        "auto",
-        "lru",
-        "clock",
-        "ccf-lru",
-        "cflru",
-        "lru-wsr",
-        "arc",
-        "ad-lru",
-        "cfdc",
-        "s3-fifo",
+        "ebb", "ebb:classes=3", "auto", "lru", "clock", "ccf-lru", "cflru", "lru-wsr", "arc", "ad-lru", "cfdc", "s3-fifo",
         "w-tinylfu",
     ] {
         let sizes = [4_096, 16_384, 131_072, 1_048_576];
-        let bytes =
-            sizes.map(|frames| bytes(spec, frames).expect("a size") as f64 / f64::from(frames));
+        let bytes = sizes.map(|frames| bytes(spec, frames).expect("a size") as f64 / f64::from(frames));
         println!("{spec:12} {bytes:8.1?}");
     }
 }

@@ -94,10 +94,7 @@ mod slot {
 fn require(program: &mut Assembler, distance: i32, number: u32) {
     clear(program, &[slot::SCRATCH]);
     to_stack(program, slot::SCRATCH, 4, R9, distance);
-    program
-        .load64(R1, R10, slot::SCRATCH)
-        .set64(R2, number.into())
-        .jump_unless_equal(R1, R2, "out");
+    program.load64(R1, R10, slot::SCRATCH).set64(R2, number.into()).jump_unless_equal(R1, R2, "out");
 }
 
 /// A request that enters the block layer. Its context: the address of the `struct bio`.
@@ -158,11 +155,7 @@ pub struct DeviceDecoder {
 impl DeviceDecoder {
     /// A decoder for pages of that many bytes, at least 1, and a device that starts at that byte of its disk.
     pub fn new(page_size: u64, start: u64) -> DeviceDecoder {
-        DeviceDecoder {
-            page_size: page_size.max(1),
-            start,
-            counts: DeviceCounts::default(),
-        }
+        DeviceDecoder { page_size: page_size.max(1), start, counts: DeviceCounts::default() }
     }
 
     /// Takes an event and records the references that it stands for.
@@ -181,10 +174,7 @@ impl DeviceDecoder {
             _ => return,
         }
         if bytes > 0 {
-            let event = FileEvent {
-                position: event.position.saturating_sub(self.start),
-                ..*event
-            };
+            let event = FileEvent { position: event.position.saturating_sub(self.start), ..*event };
             let object = recorder.object([0; 4]);
             event.record(object, self.page_size, recorder);
         }
@@ -219,20 +209,13 @@ impl DeviceSource {
         let name = path.display().to_string();
         let metadata = fs::metadata(path).map_err(CaptureError::read(&name))?;
         if !metadata.file_type().is_block_device() {
-            return Err(CaptureError::NotFound(format!(
-                "{name} is no block device; `lsblk -p` lists block devices"
-            )));
+            return Err(CaptureError::NotFound(format!("{name} is no block device; `lsblk -p` lists block devices")));
         }
         let device = metadata.rdev();
-        let directory = format!(
-            "/sys/dev/block/{}:{}",
-            libc::major(device),
-            libc::minor(device)
-        );
+        let directory = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
         let sectors = number_in(format!("{directory}/size"));
-        let sectors = sectors.ok_or_else(|| {
-            CaptureError::NotFound(format!("the kernel has no device {name} ({directory})"))
-        })?;
+        let sectors =
+            sectors.ok_or_else(|| CaptureError::NotFound(format!("the kernel has no device {name} ({directory})")))?;
         // Only partitions have this file, and `start` in it.
         let start = match Path::new(&format!("{directory}/partition")).exists() {
             true => Some(number_in(format!("{directory}/start")).unwrap_or(0)),
@@ -240,10 +223,7 @@ impl DeviceSource {
         };
         Ok(DeviceSource {
             path: name,
-            range: DeviceRange {
-                number: kernel_device(device),
-                start,
-            },
+            range: DeviceRange { number: kernel_device(device), start },
             directory,
             bytes: sectors.saturating_mul(SECTOR),
             layout: RequestLayout::new(&KernelTypes::of_kernel()?)?,
@@ -262,10 +242,7 @@ impl DeviceSource {
             Some(_) => "partition",
             None => "device",
         };
-        format!(
-            "{what} {} of {} bytes: requests of all programs as they enter the block layer",
-            self.path, self.bytes
-        )
+        format!("{what} {} of {} bytes: requests of all programs as they enter the block layer", self.path, self.bytes)
     }
 
     /// The captured trace, with the device as its only object.
@@ -278,13 +255,7 @@ impl DeviceSource {
             part: String::new(),
             pages: object.pages.max(self.bytes.div_ceil(page_size)),
         });
-        CapturedTrace {
-            name: self.path.clone(),
-            page_size,
-            below_cache: true,
-            objects: objects.collect(),
-            recorder,
-        }
+        CapturedTrace { name: self.path.clone(), page_size, below_cache: true, objects: objects.collect(), recorder }
     }
 }
 
@@ -312,10 +283,7 @@ impl CaptureSource for DeviceSource {
     fn write_counters(&self) -> WriteCounters {
         let number = self.range.number;
         let number = libc::makedev(number >> 20, number & ((1 << 20) - 1));
-        WriteCounters {
-            device: KernelFiles::default().device(number),
-            ..WriteCounters::default()
-        }
+        WriteCounters { device: KernelFiles::default().device(number), ..WriteCounters::default() }
     }
 }
 
@@ -327,28 +295,13 @@ mod tests {
     fn positions_count_from_the_start_of_the_partition() {
         let mut decoder = DeviceDecoder::new(4096, 1 << 20);
         let mut recorder = CaptureBuffer::default();
-        let event = |kind, position, bytes| FileEvent {
-            kind,
-            position,
-            bytes,
-            ..FileEvent::default()
-        };
-        for event in [
-            event(1, (1 << 20) + 8192, 4096),
-            event(2, 1 << 20, 8192),
-            event(2, 0, 0),
-            event(3, 0, 4096),
-            event(1, 0, 1),
-        ] {
+        let event = |kind, position, bytes| FileEvent { kind, position, bytes, ..FileEvent::default() };
+        for event in
+            [event(1, (1 << 20) + 8192, 4096), event(2, 1 << 20, 8192), event(2, 0, 0), event(3, 0, 4096), event(1, 0, 1)]
+        {
             decoder.record(&event, &mut recorder);
         }
-        let expected = DeviceCounts {
-            reads: 2,
-            writes: 1,
-            read_bytes: 4097,
-            written_bytes: 8192,
-            flushes: 1,
-        };
+        let expected = DeviceCounts { reads: 2, writes: 1, read_bytes: 4097, written_bytes: 8192, flushes: 1 };
         assert_eq!(decoder.counts, expected);
         let pages = recorder.references.iter().map(|it| it.page());
         assert_eq!(pages.collect::<Vec<u64>>(), [2, 0, 1, 0]);

@@ -85,10 +85,7 @@ pub(super) fn check_page_size(page_size: u64) -> Result<u64, CaptureError> {
     if page_size.is_power_of_two() && (512..=1 << 30).contains(&page_size) {
         return Ok(page_size);
     }
-    Err(CaptureError::Request(format!(
-        "a page size of {page_size} bytes is no power of two from 512 to {}",
-        1 << 30
-    )))
+    Err(CaptureError::Request(format!("a page size of {page_size} bytes is no power of two from 512 to {}", 1 << 30)))
 }
 
 #[cfg(test)]
@@ -108,11 +105,7 @@ mod tests {
     #[test]
     fn transfers_refer_to_each_page_that_they_touch() {
         let pages = |position, bytes| {
-            let event = FileEvent {
-                position,
-                bytes,
-                ..FileEvent::default()
-            };
+            let event = FileEvent { position, bytes, ..FileEvent::default() };
             event.pages(4096).collect::<Vec<u64>>()
         };
         assert_eq!(pages(0, 4096), [0]);

@@ -5,39 +5,17 @@
 use crate::assembler::{Assembler, Helper, R1, R2, R3, R7, R10, Register};
 
 /// Copies `bytes` bytes at the address in `from` plus `distance` to the stack at `slot`.
-pub(super) fn to_stack(
-    program: &mut Assembler,
-    slot: i16,
-    bytes: i32,
-    from: Register,
-    distance: i32,
-) {
+pub(super) fn to_stack(program: &mut Assembler, slot: i16, bytes: i32, from: Register, distance: i32) {
     read(program, R10, slot, bytes, (from, distance));
 }
 
 /// The same, to the event at `to`.
-pub(super) fn to_event(
-    program: &mut Assembler,
-    to: i16,
-    bytes: i32,
-    from: Register,
-    distance: i32,
-) {
+pub(super) fn to_event(program: &mut Assembler, to: i16, bytes: i32, from: Register, distance: i32) {
     read(program, R7, to, bytes, (from, distance));
 }
 
-fn read(
-    program: &mut Assembler,
-    base: Register,
-    to: i16,
-    bytes: i32,
-    (from, distance): (Register, i32),
-) {
-    program
-        .copy(R1, base)
-        .add_value(R1, to.into())
-        .set(R2, bytes)
-        .copy(R3, from);
+fn read(program: &mut Assembler, base: Register, to: i16, bytes: i32, (from, distance): (Register, i32)) {
+    program.copy(R1, base).add_value(R1, to.into()).set(R2, bytes).copy(R3, from);
     if distance != 0 {
         program.add_value(R3, distance);
     }

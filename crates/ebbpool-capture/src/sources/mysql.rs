@@ -59,10 +59,7 @@ pub struct MysqlDecoder {
 impl MysqlDecoder {
     /// A decoder for a server with pages of that many bytes, at least 1.
     pub fn new(page_size: u64) -> MysqlDecoder {
-        MysqlDecoder {
-            page_size: page_size.max(1),
-            counts: MysqlCounts::default(),
-        }
+        MysqlDecoder { page_size: page_size.max(1), counts: MysqlCounts::default() }
     }
 
     /// Takes an event and records the reference that it stands for.
@@ -202,8 +199,7 @@ impl CaptureSource for MysqlSource {
     fn refresh(&mut self) {
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
             self.looked = Some(Instant::now());
-            self.tablespaces
-                .refresh(self.server.process, &self.server.data);
+            self.tablespaces.refresh(self.server.process, &self.server.data);
         }
     }
 
@@ -230,11 +226,7 @@ impl CaptureSource for MysqlSource {
     }
 
     fn sample_position(&self, object: &[u32; 4], page: u64) -> Option<u64> {
-        let event = PageEvent {
-            object: *object,
-            page: page as u32,
-            ..PageEvent::default()
-        };
+        let event = PageEvent { object: *object, page: page as u32, ..PageEvent::default() };
         Some(event.sample_position())
     }
 }
@@ -253,24 +245,10 @@ mod tests {
             detail: latch,
             ..PageEvent::default()
         };
-        for event in [
-            event(3, 1),
-            event(4, 2),
-            event(1, 2),
-            event(16385, 2),
-            event(5, 4),
-            event(6, 8),
-            PageEvent::default(),
-        ] {
+        for event in [event(3, 1), event(4, 2), event(1, 2), event(16385, 2), event(5, 4), event(6, 8), PageEvent::default()] {
             decoder.record(&event, &mut recorder);
         }
-        let expected = MysqlCounts {
-            requests: 6,
-            shared: 1,
-            exclusive: 3,
-            shared_exclusive: 1,
-            unlatched: 1,
-        };
+        let expected = MysqlCounts { requests: 6, shared: 1, exclusive: 3, shared_exclusive: 1, unlatched: 1 };
         assert_eq!(decoder.counts, expected);
         assert_eq!((recorder.len(), recorder.writes()), (6, 1));
         assert_eq!(recorder.objects[0].key, [0, 0, 7, 0]);

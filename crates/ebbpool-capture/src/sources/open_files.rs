@@ -30,19 +30,17 @@ pub(super) fn kernel_device(device: u64) -> u32 {
 /// The regular files that a process has open. Empty if the process has ended.
 pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
     let directory = process.path("fd");
-    let files = foreign::kernel_names(&directory)
-        .into_iter()
-        .filter_map(|name| {
-            let link = format!("{directory}/{name}");
-            let metadata = foreign::regular_behind(&link)?;
-            Some(OpenFile {
-                path: foreign::link_text(&link).ok()?,
-                device: kernel_device(metadata.dev()),
-                inode: metadata.ino(),
-                bytes: metadata.len(),
-                link,
-            })
-        });
+    let files = foreign::kernel_names(&directory).into_iter().filter_map(|name| {
+        let link = format!("{directory}/{name}");
+        let metadata = foreign::regular_behind(&link)?;
+        Some(OpenFile {
+            path: foreign::link_text(&link).ok()?,
+            device: kernel_device(metadata.dev()),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            link,
+        })
+    });
     files.collect()
 }
 
@@ -87,21 +85,12 @@ mod tests {
 
     #[test]
     fn files_are_found_by_device_and_number_or_number_alone() {
-        let file = |path: &str, device, inode| OpenFile {
-            path: path.into(),
-            link: String::new(),
-            device,
-            inode,
-            bytes: 1,
-        };
+        let file = |path: &str, device, inode| OpenFile { path: path.into(), link: String::new(), device, inode, bytes: 1 };
         let mut names = FileNames::default();
         names.add(vec![file("a", 1, 7), file("b", 2, 7), file("c", 1, 8)]);
         let path = |device, inode| names.find(device, inode).map(|file| file.path.as_str());
         assert_eq!((path(1, 7), path(2, 7)), (Some("a"), Some("b")));
-        assert_eq!(
-            (path(9, 8), path(9, 7), path(1, 9)),
-            (Some("c"), None, None)
-        );
+        assert_eq!((path(9, 8), path(9, 7), path(1, 9)), (Some("c"), None, None));
     }
 
     #[test]
@@ -110,10 +99,7 @@ mod tests {
         fs::write(file.path(), [0; 100]).expect("written");
         let found = open_files(Process::current());
         let path = fs::canonicalize(file.path()).expect("a path");
-        let found = found
-            .iter()
-            .find(|it| it.path == path.to_string_lossy())
-            .expect("the file");
+        let found = found.iter().find(|it| it.path == path.to_string_lossy()).expect("the file");
         assert_eq!(found.bytes, 100);
         assert_eq!(fs::read(&found.link).expect("bytes").len(), 100);
     }

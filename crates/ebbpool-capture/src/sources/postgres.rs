@@ -131,10 +131,7 @@ impl PostgresSource {
                 name: named.map_or_else(|| relation.to_string(), |named| named.name.clone()),
                 group: match database {
                     0 => "shared".into(),
-                    database => databases
-                        .get(&database)
-                        .cloned()
-                        .unwrap_or_else(|| database.to_string()),
+                    database => databases.get(&database).cloned().unwrap_or_else(|| database.to_string()),
                 },
                 kind: named.map(|named| kind_name(named.kind).into()),
                 part: catalog::fork_name(fork).into(),
@@ -161,19 +158,11 @@ impl PostgresSource {
         };
         for name in ["MarkBufferDirty", "MarkBufferDirtyHint"] {
             let address = function(name).ok_or_else(|| self.without(name))?;
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: programs::dirty(probe(address), server.descriptors),
-            });
+            sites.push(Site { name: name.into(), address, code: programs::dirty(probe(address), server.descriptors) });
         }
         let statement_end = ["standard_ExecutorEnd", "ExecutorEnd"];
         if let Some(address) = statement_end.into_iter().find_map(function) {
-            sites.push(Site {
-                name: statement_end[0].into(),
-                address,
-                code: programs::statement_end(probe(address)),
-            });
+            sites.push(Site { name: statement_end[0].into(), address, code: programs::statement_end(probe(address)) });
         }
         if let Some(address) = function("StrategyRejectBuffer") {
             sites.push(Site {
@@ -183,11 +172,7 @@ impl PostgresSource {
             });
         }
         for found in server.program.probes("postgresql", FLUSH_PROBE) {
-            sites.push(Site {
-                name: FLUSH_PROBE.into(),
-                address: found.address,
-                code: programs::flush(probe(found.address)),
-            });
+            sites.push(Site { name: FLUSH_PROBE.into(), address: found.address, code: programs::flush(probe(found.address)) });
         }
         let rings = [
             ("GetAccessStrategy", kind::RING),
@@ -196,11 +181,7 @@ impl PostgresSource {
         ];
         for (name, event_kind) in rings {
             if let Some(address) = function(name) {
-                sites.push(Site {
-                    name: name.into(),
-                    address,
-                    code: programs::ring(probe(address), event_kind),
-                });
+                sites.push(Site { name: name.into(), address, code: programs::ring(probe(address), event_kind) });
             }
         }
         Ok(sites)
@@ -220,10 +201,7 @@ impl PostgresSource {
         let server = &self.server;
         let wanted: &[(&str, u32)] = match server.major {
             ..=15 => &[(READ_PROBE, kind::READ)],
-            _ => &[
-                ("buffer__read__start", kind::READ),
-                ("buffer__extend__done", kind::EXTEND),
-            ],
+            _ => &[("buffer__read__start", kind::READ), ("buffer__extend__done", kind::EXTEND)],
         };
         let mut sites = Vec::new();
         for &(name, event_kind) in wanted {
@@ -235,10 +213,7 @@ impl PostgresSource {
                 };
                 let found = found.ok_or_else(|| CaptureError::Build {
                     program: server.program_name.clone(),
-                    problem: format!(
-                        "the operands '{}' of {name} are not understood",
-                        probe.operands
-                    ),
+                    problem: format!("the operands '{}' of {name} are not understood", probe.operands),
                     remedy: "please report them with the package's name and version".into(),
                 })?;
                 sites.push(Site {
@@ -319,10 +294,7 @@ impl CaptureSource for PostgresSource {
         let pages = self.server.buffered_pages();
         let most = pages.iter().map(|page| page.usage).max().unwrap_or(0);
         for round in 1..=most.max(1) {
-            for page in pages
-                .iter()
-                .filter(|page| round == 1 || page.usage >= round)
-            {
+            for page in pages.iter().filter(|page| round == 1 || page.usage >= round) {
                 let object = recorder.object(page.object);
                 recorder.resident(object, page.page.into(), page.dirty && round == 1);
             }
@@ -361,10 +333,7 @@ impl CaptureSource for PostgresSource {
     fn counted_writes(&self) -> CountedWrites {
         let counts = self.decoder.counts;
         let pages = counts.flushes + counts.extensions;
-        CountedWrites {
-            page_bytes: self.flushed_page_bytes.map(|bytes| pages * bytes),
-            log_bytes: None,
-        }
+        CountedWrites { page_bytes: self.flushed_page_bytes.map(|bytes| pages * bytes), log_bytes: None }
     }
 
     fn hits(&self) -> Option<(u64, u64)> {
@@ -373,11 +342,7 @@ impl CaptureSource for PostgresSource {
     }
 
     fn sample_position(&self, object: &[u32; 4], page: u64) -> Option<u64> {
-        let event = PageEvent {
-            object: *object,
-            page: page as u32,
-            ..PageEvent::default()
-        };
+        let event = PageEvent { object: *object, page: page as u32, ..PageEvent::default() };
         Some(event.sample_position())
     }
 }

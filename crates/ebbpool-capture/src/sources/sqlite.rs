@@ -54,10 +54,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const WRITE: &str = "sqlite3OsWrite";
 
 /// The functions at which a pager begins and ends.
-const LIFETIME: [(&str, u32); 2] = [
-    ("sqlite3PagerReadFileheader", kind::OPEN),
-    ("sqlite3PagerClose", kind::CLOSE),
-];
+const LIFETIME: [(&str, u32); 2] = [("sqlite3PagerReadFileheader", kind::OPEN), ("sqlite3PagerClose", kind::CLOSE)];
 
 /// A process with SQLite under capture.
 pub struct SqliteSource {
@@ -121,30 +118,18 @@ fn find_library(process: Process, program: &str) -> Result<FoundLibrary, Capture
             continue;
         };
         if parsed.exports("sqlite3PagerGet") && parsed.exports("sqlite3PagerWrite") {
-            return Ok(FoundLibrary {
-                file,
-                mapping,
-                program: parsed,
-            });
+            return Ok(FoundLibrary { file, mapping, program: parsed });
         }
         hidden_in.get_or_insert(mapping.path);
     }
     if process.mappings().is_empty() {
-        return Err(CaptureError::NotFound(format!(
-            "process {} has ended, or is the kernel's",
-            process.0
-        )));
+        return Err(CaptureError::NotFound(format!("process {} has ended, or is the kernel's", process.0)));
     }
-    let remedy = format!(
-        "`ebbpool capture process --pid {}` sees what it reads and writes",
-        process.0
-    );
+    let remedy = format!("`ebbpool capture process --pid {}` sees what it reads and writes", process.0);
     Err(match hidden_in {
         Some(library) => CaptureError::Build {
             program: library,
-            problem:
-                "its SQLite hides sqlite3PagerGet, as do all that are built from the amalgamation"
-                    .into(),
+            problem: "its SQLite hides sqlite3PagerGet, as do all that are built from the amalgamation".into(),
             remedy: format!("use Debian's or Ubuntu's library libsqlite3.so.0, or: {remedy}"),
         },
         None => CaptureError::Build {
@@ -168,12 +153,8 @@ impl SqliteSource {
         let program = process.program()?;
         let found = find_library(process, &program)?;
         let address = found.program.address_of_mapping(found.mapping.offset);
-        let address = address.ok_or_else(|| {
-            CaptureError::malformed(
-                &found.mapping.path,
-                "its mapping is in none of its segments",
-            )
-        })?;
+        let address =
+            address.ok_or_else(|| CaptureError::malformed(&found.mapping.path, "its mapping is in none of its segments"))?;
         Ok(SqliteSource {
             process,
             program,
@@ -201,10 +182,7 @@ impl SqliteSource {
 
     /// What the capture will do, in a sentence.
     pub fn description(&self) -> String {
-        format!(
-            "SQLite in process {} ({}), by way of {}",
-            self.process.0, self.program, self.library_path
-        )
+        format!("SQLite in process {} ({}), by way of {}", self.process.0, self.program, self.library_path)
     }
 
     /// The process.
@@ -242,9 +220,7 @@ impl SqliteSource {
                 group: String::new(),
                 kind: Some("database".into()),
                 part: String::new(),
-                pages: found
-                    .map_or(0, |database| database.bytes / size_of(Some(database)))
-                    .max(object.pages),
+                pages: found.map_or(0, |database| database.bytes / size_of(Some(database))).max(object.pages),
             }
         });
         let program = match names {
@@ -306,10 +282,7 @@ impl SqliteSource {
 
     /// Sizes of databases, by the files that are open.
     fn look_at_files(&mut self, files: &[OpenFile]) {
-        let files: HashMap<&str, &OpenFile> = files
-            .iter()
-            .map(|file| (file.path.as_str(), file))
-            .collect();
+        let files: HashMap<&str, &OpenFile> = files.iter().map(|file| (file.path.as_str(), file)).collect();
         for database in self.databases.iter_mut() {
             let path = database.path.as_deref();
             if let Some(file) = path.and_then(|path| files.get(path)) {
@@ -366,26 +339,16 @@ impl CaptureSource for SqliteSource {
                 return;
             };
             let address = self.library.entry(address);
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: program(address.wrapping_add(self.displacement)),
-            });
+            sites.push(Site { name: name.into(), address, code: program(address.wrapping_add(self.displacement)) });
         };
-        for (name, event_kind) in [
-            ("sqlite3PagerGet", kind::READ),
-            ("sqlite3PagerWrite", kind::DIRTY),
-            ("sqlite3PagerCommitPhaseTwo", kind::COMMIT),
-        ] {
-            probe(name, &|memory| {
-                programs::request(arch, maps, memory, event_kind)
-            });
+        for (name, event_kind) in
+            [("sqlite3PagerGet", kind::READ), ("sqlite3PagerWrite", kind::DIRTY), ("sqlite3PagerCommitPhaseTwo", kind::COMMIT)]
+        {
+            probe(name, &|memory| programs::request(arch, maps, memory, event_kind));
         }
         probe(WRITE, &|memory| programs::write(arch, maps, memory));
         for (name, event_kind) in LIFETIME.into_iter().filter(|_| self.shows_lifetimes) {
-            probe(name, &|memory| {
-                programs::lifetime(arch, maps, memory, event_kind)
-            });
+            probe(name, &|memory| programs::lifetime(arch, maps, memory, event_kind));
         }
         let target = ProbedFile {
             file: &self.library_file,
@@ -406,9 +369,8 @@ impl CaptureSource for SqliteSource {
             if event.kind == kind::WRITE {
                 let path = decoder::pager(&event);
                 let process = self.process;
-                let role = self.roles.entry(path).or_insert_with(|| {
-                    FileRole::of_path(memory::path_at(process, path).as_deref())
-                });
+                let role =
+                    self.roles.entry(path).or_insert_with(|| FileRole::of_path(memory::path_at(process, path).as_deref()));
                 self.decoder.write(*role, event.detail);
                 return;
             }
@@ -490,10 +452,7 @@ impl CaptureSource for SqliteSource {
     }
 
     fn sample_position(&self, _object: &[u32; 4], page: u64) -> Option<u64> {
-        let event = PageEvent {
-            page: page as u32 + 1,
-            ..PageEvent::default()
-        };
+        let event = PageEvent { page: page as u32 + 1, ..PageEvent::default() };
         Some(event.sample_position())
     }
 }
@@ -504,9 +463,7 @@ mod tests {
 
     #[test]
     fn processes_without_sqlite_are_refused_with_a_remedy() {
-        let error = SqliteSource::open(Process::current().0)
-            .err()
-            .expect("an error");
+        let error = SqliteSource::open(Process::current().0).err().expect("an error");
         let text = error.to_string();
         assert!(text.contains("ebbpool capture process --pid"), "{text}");
         assert!(matches!(error, CaptureError::Build { .. }));

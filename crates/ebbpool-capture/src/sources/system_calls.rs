@@ -67,10 +67,7 @@ pub struct ProcessDecoder {
 impl ProcessDecoder {
     /// A decoder for pages of that many bytes, at least 1.
     pub fn new(page_size: u64) -> ProcessDecoder {
-        ProcessDecoder {
-            page_size: page_size.max(1),
-            counts: ProcessCounts::default(),
-        }
+        ProcessDecoder { page_size: page_size.max(1), counts: ProcessCounts::default() }
     }
 
     /// Takes an event and records the references that it stands for.
@@ -78,12 +75,9 @@ impl ProcessDecoder {
         let counts = &mut self.counts;
         let bytes = u64::from(event.bytes);
         match event.kind as i32 {
-            kind::READ => {
-                (counts.reads, counts.read_bytes) = (counts.reads + 1, counts.read_bytes + bytes)
-            }
+            kind::READ => (counts.reads, counts.read_bytes) = (counts.reads + 1, counts.read_bytes + bytes),
             kind::WRITE => {
-                (counts.writes, counts.written_bytes) =
-                    (counts.writes + 1, counts.written_bytes + bytes);
+                (counts.writes, counts.written_bytes) = (counts.writes + 1, counts.written_bytes + bytes);
             }
             kind::SYNC => counts.syncs += 1,
             kind::UNSEEN => counts.unseen += 1,
@@ -119,11 +113,7 @@ impl ProcessSource {
     ///
     /// [`CaptureError`] if there is no such process, if it is a 32-bit one, if another capture of it runs, if the page size is no
     /// power of two, or if the kernel does not describe its types.
-    pub fn open(
-        pid: i32,
-        page_size: u64,
-        follow_children: bool,
-    ) -> Result<ProcessSource, CaptureError> {
+    pub fn open(pid: i32, page_size: u64, follow_children: bool) -> Result<ProcessSource, CaptureError> {
         check_page_size(page_size)?;
         let process = Process(pid);
         let lock = process.lock()?;
@@ -163,10 +153,7 @@ impl ProcessSource {
             Some(_) => "system calls and io_uring",
             None => "system calls; this kernel does not show requests of io_uring",
         };
-        format!(
-            "process {} ({}){children}: reads and writes of regular files by {ring}",
-            self.process.0, self.program
-        )
+        format!("process {} ({}){children}: reads and writes of regular files by {ring}", self.process.0, self.program)
     }
 
     /// The process.
@@ -191,9 +178,7 @@ impl ProcessSource {
                 group: String::new(),
                 kind: Some("file".into()),
                 part: String::new(),
-                pages: file
-                    .map_or(0, |file| file.bytes.div_ceil(page_size))
-                    .max(object.pages),
+                pages: file.map_or(0, |file| file.bytes.div_ceil(page_size)).max(object.pages),
             }
         });
         let name = match names {
@@ -333,20 +318,14 @@ impl CaptureSource for ProcessSource {
     }
 
     fn write_counters(&self) -> WriteCounters {
-        WriteCounters {
-            processes: KernelFiles::default().written_by(&self.processes()),
-            ..WriteCounters::default()
-        }
+        WriteCounters { processes: KernelFiles::default().written_by(&self.processes()), ..WriteCounters::default() }
     }
 
     fn event_cost(&self, probed: EventCost) -> EventCost {
         /// Nothing is trapped: `dd bs=1`, with an event for each byte that it reads and a look at each byte that it writes to a
         /// device, takes 285 ns more for both where an event of a probe takes 592 (2026-11-23, Linux 6.18).
         const OF_PROBED: f64 = 0.5;
-        EventCost {
-            captured: probed.captured.mul_f64(OF_PROBED),
-            left_out: probed.left_out.mul_f64(OF_PROBED),
-        }
+        EventCost { captured: probed.captured.mul_f64(OF_PROBED), left_out: probed.left_out.mul_f64(OF_PROBED) }
     }
 
     fn processor_time(&self) -> Option<Duration> {
@@ -363,28 +342,12 @@ mod tests {
     #[test]
     fn transfers_become_references_and_the_rest_is_counted() {
         let (mut decoder, mut recorder) = (ProcessDecoder::new(4096), CaptureBuffer::default());
-        let event = FileEvent {
-            inode: 5 << 32 | 9,
-            device: 8 << 20 | 1,
-            position: 4000,
-            bytes: 200,
-            ..FileEvent::default()
-        };
+        let event = FileEvent { inode: 5 << 32 | 9, device: 8 << 20 | 1, position: 4000, bytes: 200, ..FileEvent::default() };
         for event_kind in [1, 2, 2, 3, 4, 0, 99] {
-            let event = FileEvent {
-                kind: event_kind,
-                ..event
-            };
+            let event = FileEvent { kind: event_kind, ..event };
             decoder.record(&event, &mut recorder);
         }
-        let expected = ProcessCounts {
-            reads: 1,
-            writes: 2,
-            read_bytes: 200,
-            written_bytes: 400,
-            syncs: 1,
-            unseen: 1,
-        };
+        let expected = ProcessCounts { reads: 1, writes: 2, read_bytes: 200, written_bytes: 400, syncs: 1, unseen: 1 };
         assert_eq!(decoder.counts, expected);
         assert_eq!((recorder.len(), recorder.writes()), (6, 4));
         assert_eq!(recorder.objects[0].key, [8 << 20 | 1, 9, 5, 0]);

@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebbpool_capture::{
-    CaptureBuffer, CaptureError, CaptureSource, CapturedTrace, EventCost, Limits, SessionReport,
-    calibrate, capture,
+    CaptureBuffer, CaptureError, CaptureSource, CapturedTrace, EventCost, Limits, SessionReport, calibrate, capture,
 };
 use ebbpool_trace::{Batch, Source};
 use serde_json::{Map, Value};
@@ -68,9 +67,7 @@ impl OwnedChild {
     /// Waits until the process prints a line that ends so.
     pub fn wait_for(&mut self, end: &str) {
         let output = self.0.stdout.as_mut().expect("its output");
-        let found = BufReader::new(output)
-            .lines()
-            .any(|line| line.expect("a line").ends_with(end));
+        let found = BufReader::new(output).lines().any(|line| line.expect("a line").ends_with(end));
         assert!(found, "the process ended before '{end}'");
     }
 
@@ -85,9 +82,7 @@ impl OwnedChild {
             }
             before = line;
         }
-        let numbers = before
-            .split(' ')
-            .map(|number| number.parse().expect("a number"));
+        let numbers = before.split(' ').map(|number| number.parse().expect("a number"));
         numbers.collect()
     }
 
@@ -135,12 +130,7 @@ pub fn capture_work(
     start: &mut dyn FnMut(),
     is_done: &dyn Fn() -> bool,
 ) -> (CaptureBuffer, SessionReport) {
-    let limits = Limits {
-        time: PATIENCE,
-        overhead: f64::INFINITY,
-        ring_bytes,
-        ..Limits::default()
-    };
+    let limits = Limits { time: PATIENCE, overhead: f64::INFINITY, ring_bytes, ..Limits::default() };
     let (mut started, mut rounds_after) = (None, 0);
     let captured = capture(source, limits, cost, |_| {
         let started = started.get_or_insert_with(|| {

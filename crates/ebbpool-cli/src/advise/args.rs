@@ -114,9 +114,7 @@ fn daily_writes(text: &str) -> Result<DailyWrites, String> {
             false => Err(format!("'{text}' is not a number of page writes above 0")),
         };
     }
-    let bytes: BytesPerDay = text
-        .parse()
-        .map_err(|error: ebbpool_cost::BytesPerDayError| error.to_string())?;
+    let bytes: BytesPerDay = text.parse().map_err(|error: ebbpool_cost::BytesPerDayError| error.to_string())?;
     Ok(DailyWrites::Bytes(bytes))
 }
 

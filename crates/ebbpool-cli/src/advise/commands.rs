@@ -36,10 +36,7 @@ pub(crate) struct TraceWords {
 /// A command for each question of an advice.
 pub(super) fn of_advice(advice: &Advice, trace: &TraceWords) -> Vec<CommandLine> {
     let questions = advice.questions.iter();
-    let line = |question: &AdviceQuestion| CommandLine {
-        about: question.about,
-        command: command(question, trace),
-    };
+    let line = |question: &AdviceQuestion| CommandLine { about: question.about, command: command(question, trace) };
     questions.map(line).collect()
 }
 
@@ -56,10 +53,7 @@ fn command(question: &AdviceQuestion, trace: &TraceWords) -> String {
             words.extend(traces);
             words.extend(policies.into_iter().chain(sizes).chain(priced(pricing)));
             let rate = question.counting.rate;
-            words.extend(
-                rate.into_iter()
-                    .flat_map(|rate| option("--rate", rate.to_string())),
-            );
+            words.extend(rate.into_iter().flat_map(|rate| option("--rate", rate.to_string())));
         }
         QuestionKind::Curve(asymmetry, sample) => {
             words.push("curve".into());
@@ -67,11 +61,7 @@ fn command(question: &AdviceQuestion, trace: &TraceWords) -> String {
             words.extend(policies.into_iter().chain(sizes));
             words.extend(option("--asymmetry", asymmetry.to_string()));
             let sample = sample.map(|share| format!("{}%", rounded(100.0 * share)));
-            words.extend(
-                sample
-                    .into_iter()
-                    .flat_map(|share| option("--sample", share)),
-            );
+            words.extend(sample.into_iter().flat_map(|share| option("--sample", share)));
         }
     }
     if trace.warmup != "0" {

@@ -74,10 +74,7 @@ fn option(note: &AdviceNote) -> &'static str {
 
 fn wrapped(text: &str, indent: &str) -> String {
     let further = format!("{indent}  ");
-    let options = textwrap::Options::new(WIDTH)
-        .initial_indent(indent)
-        .subsequent_indent(&further)
-        .break_words(false);
+    let options = textwrap::Options::new(WIDTH).initial_indent(indent).subsequent_indent(&further).break_words(false);
     textwrap::fill(text, options) + "\n"
 }
 

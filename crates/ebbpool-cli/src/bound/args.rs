@@ -13,13 +13,7 @@ pub(crate) struct BoundArgs {
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        required = true
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_negative_numbers = true, required = true)]
     pub(crate) frames: Vec<MemorySize>,
     /// Costs of a page write in page reads
     #[arg(long, value_name = "LIST", default_value = "32")]

@@ -23,15 +23,7 @@ pub(crate) fn of_bounds(bounds: &[BoundResult]) -> String {
         );
     }
     let mut table = plain();
-    let header = [
-        "R",
-        "frames",
-        "no policy below",
-        "clairvoyant",
-        "by",
-        "gap",
-        "seconds",
-    ];
+    let header = ["R", "frames", "no policy below", "clairvoyant", "by", "gap", "seconds"];
     add_row(&mut table, header.map(String::from).into());
     for bound in bounds {
         let unknown = || "-".to_string();
@@ -39,13 +31,9 @@ pub(crate) fn of_bounds(bounds: &[BoundResult]) -> String {
             rounded(bound.asymmetry.0),
             pages_and_bytes(bound.frames, bound.page_size),
             decimals(bound.lower_bound, 6),
-            bound
-                .heuristic
-                .map_or_else(unknown, |bill| decimals(bill, 6)),
+            bound.heuristic.map_or_else(unknown, |bill| decimals(bill, 6)),
             bound.heuristic_policy.map_or_else(unknown, String::from),
-            bound
-                .gap
-                .map_or_else(unknown, |gap| format!("{:.3} %", 100.0 * gap)),
+            bound.gap.map_or_else(unknown, |gap| format!("{:.3} %", 100.0 * gap)),
             format!("{:.1}", bound.seconds),
         ];
         add_row(&mut table, cells);

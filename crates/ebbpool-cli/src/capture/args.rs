@@ -178,11 +178,7 @@ pub(super) struct AdviceArgs {
     #[arg(long, value_name = "N|P%|BYTES", requires = "advise")]
     pub(super) frames: Option<MemorySize>,
     /// The device under the server, as for `ebbpool advise`
-    #[arg(
-        long = "device",
-        value_name = "NAME|FILE.toml|flash:…",
-        requires = "advise"
-    )]
+    #[arg(long = "device", value_name = "NAME|FILE.toml|flash:…", requires = "advise")]
     pub(super) device: Option<String>,
     /// Cost of a page write in page reads, as for `ebbpool advise`
     #[arg(long, value_name = "R", requires = "advise")]
@@ -214,9 +210,7 @@ fn count(text: &str) -> Result<u64, String> {
     number
         .and_then(|number| number.checked_mul(unit))
         .filter(|number| *number > 0)
-        .ok_or_else(|| {
-            format!("'{text}' is not a number of references above 0, such as 500000 or 20M")
-        })
+        .ok_or_else(|| format!("'{text}' is not a number of references above 0, such as 500000 or 20M"))
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -238,9 +232,7 @@ mod tests {
         assert_eq!(seconds("5min"), Ok(Duration::from_secs(300)));
         assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("x").is_err());
         assert_eq!((count("20M"), count("7")), (Ok(20_000_000), Ok(7)));
-        assert!(
-            count("0").is_err() && count("M").is_err() && count("99999999999999999999M").is_err()
-        );
+        assert!(count("0").is_err() && count("M").is_err() && count("99999999999999999999M").is_err());
         assert_eq!((share("10%"), share("2.5 %")), (Ok(0.1), Ok(0.025)));
         assert!(share("0%").is_err() && share("inf%").is_err() && share("").is_err());
     }

@@ -61,11 +61,7 @@ impl CaptureLine {
 }
 
 fn text(progress: &CaptureProgress) -> String {
-    let mut text = format!(
-        "{} references, {} a second",
-        grouped(progress.references),
-        grouped(progress.rate.round() as u64)
-    );
+    let mut text = format!("{} references, {} a second", grouped(progress.references), grouped(progress.rate.round() as u64));
     if let Some(ratio) = progress.hit_ratio {
         text += &format!(", {:.1} % hits", 100.0 * ratio);
     }

@@ -64,9 +64,7 @@ pub(super) struct Captured<'a> {
 /// Facts about the target, and what the source counted.
 fn facts_with(target: Value, counts: impl Serialize) -> Value {
     let mut facts = target;
-    if let (Value::Object(facts), Ok(Value::Object(counts))) =
-        (&mut facts, serde_json::to_value(counts))
-    {
+    if let (Value::Object(facts), Ok(Value::Object(counts))) = (&mut facts, serde_json::to_value(counts)) {
         facts.extend(counts);
     }
     facts
@@ -80,9 +78,7 @@ fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes
     // A server's longest checkpoint_timeout.
     const MOST_SECONDS: u64 = 86_400;
     let timeout = settings.checkpoint_timeout.map(u64::from);
-    let target = settings
-        .checkpoint_completion_target
-        .unwrap_or(USUAL_TARGET);
+    let target = settings.checkpoint_completion_target.unwrap_or(USUAL_TARGET);
     let by_log = written.and_then(|written| {
         let rate = written.log_bytes.filter(|bytes| *bytes > 0)? as f64 / written.seconds;
         let grows = f64::from(settings.max_wal_size?) * MEGABYTE / (1.0 + target);
@@ -93,32 +89,16 @@ fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes
 
 /// The lab's policy `postgres` with a server's settings, as far as these are not its defaults, and with its checkpoints, which
 /// `ebbpool advise` charges to every policy.
-fn postgres_policy(
-    major: u32,
-    settings: &PostgresSettings,
-    written: Option<&WrittenBytes>,
-) -> Result<PolicySpec, SpecError> {
+fn postgres_policy(major: u32, settings: &PostgresSettings, written: Option<&WrittenBytes>) -> Result<PolicySpec, SpecError> {
     const VACUUM_RING: u64 = 256;
     let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u64);
     let vacuum = (major >= 17).then_some(VACUUM_RING);
     let parameters = [
-        (
-            "bgwriter_delay",
-            settings.bgwriter_delay.map(u64::from),
-            200,
-        ),
-        (
-            "bgwriter_lru_maxpages",
-            settings.bgwriter_lru_maxpages.map(u64::from),
-            100,
-        ),
+        ("bgwriter_delay", settings.bgwriter_delay.map(u64::from), 200),
+        ("bgwriter_lru_maxpages", settings.bgwriter_lru_maxpages.map(u64::from), 100),
         ("bgwriter_lru_multiplier", multiplier, 2),
         ("vacuum", vacuum, 32),
-        (
-            "checkpoint_timeout",
-            checkpoint_seconds(settings, written),
-            0,
-        ),
+        ("checkpoint_timeout", checkpoint_seconds(settings, written), 0),
     ];
     let others = parameters.into_iter().filter_map(|(name, value, usual)| {
         let value = value.filter(|value| *value != usual)?;
@@ -299,13 +279,8 @@ mod tests {
         let spelled = "postgres:vacuum=256,bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,checkpoint_timeout=30";
         assert_eq!(policy(17, &other), Ok(spelled.into()));
         // No server has it, and the lab says which parameter it is.
-        let wrong = PostgresSettings {
-            bgwriter_delay: Some(5),
-            ..usual
-        };
-        assert!(
-            policy(17, &wrong).is_err_and(|error| error.to_string().contains("bgwriter_delay"))
-        );
+        let wrong = PostgresSettings { bgwriter_delay: Some(5), ..usual };
+        assert!(policy(17, &wrong).is_err_and(|error| error.to_string().contains("bgwriter_delay")));
     }
 
     #[test]
@@ -316,22 +291,14 @@ mod tests {
             max_wal_size: Some(1536),
             ..PostgresSettings::default()
         };
-        let written = |log_bytes| WrittenBytes {
-            seconds: 10.0,
-            page_bytes: None,
-            log_bytes,
-            process_bytes: None,
-            device: None,
-        };
+        let written =
+            |log_bytes| WrittenBytes { seconds: 10.0, page_bytes: None, log_bytes, process_bytes: None, device: None };
         let seconds = |log_bytes| checkpoint_seconds(&settings, Some(&written(log_bytes)));
         // 1 GiB of log between two checkpoints, at 10 MiB and at 1 MiB a second.
         assert_eq!(seconds(Some(100 << 20)), Some(102));
         assert_eq!(seconds(Some(10 << 20)), Some(300));
         assert_eq!(seconds(Some(1 << 50)), Some(1));
-        let unread = PostgresSettings {
-            checkpoint_timeout: None,
-            ..settings
-        };
+        let unread = PostgresSettings { checkpoint_timeout: None, ..settings };
         let slow = checkpoint_seconds(&unread, Some(&written(Some(1))));
         assert_eq!(slow, Some(86_400));
         assert_eq!((seconds(Some(0)), seconds(None)), (Some(300), Some(300)));

@@ -29,24 +29,14 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "LIST")]
     policies: Vec<String>,
     /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        default_value = "0.75%,1.5%,3%,6%"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_negative_numbers = true, default_value = "0.75%,1.5%,3%,6%")]
     pub(crate) frames: Vec<MemorySize>,
     /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv for a cost that changes
     #[arg(long, value_name = "LIST", default_value = "1,8,32,128")]
     asymmetry: Vec<AsymmetryList>,
     /// The device that serves reads and writes, in place of asymmetries: a name of 'ebbpool devices',
     /// your own profile, or a simulated device, flash:…
-    #[arg(
-        long,
-        value_name = "NAME|FILE.toml|flash:…",
-        conflicts_with = "asymmetry"
-    )]
+    #[arg(long, value_name = "NAME|FILE.toml|flash:…", conflicts_with = "asymmetry")]
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: CountingArgs,

@@ -15,21 +15,14 @@ pub(super) enum Markup {
 }
 
 /// All tables, each with what it shows.
-pub(super) fn of_comparisons(
-    markup: Markup,
-    comparisons: &[Comparison],
-    groups: &[TraceGroup],
-) -> String {
+pub(super) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
     let mut text = String::new();
     if markup == Markup::Latex {
         text += "% needs \\usepackage{booktabs}\n";
     }
     for group in groups {
         let members = group.members.start..group.members.end.min(comparisons.len());
-        let Some(members) = comparisons
-            .get(members)
-            .filter(|members| !members.is_empty())
-        else {
+        let Some(members) = comparisons.get(members).filter(|members| !members.is_empty()) else {
             continue;
         };
         let title = match members {
@@ -41,26 +34,18 @@ pub(super) fn of_comparisons(
             let heads = std::iter::once(table.label).chain(table.sizes);
             let rows = table.rows.iter().map(|row| {
                 let cells = row.cells.iter().map(|cell| bill(markup, cell.as_ref()));
-                std::iter::once(markup.escaped(&row.policy))
-                    .chain(cells)
-                    .collect()
+                std::iter::once(markup.escaped(&row.policy)).chain(cells).collect()
             });
             let heads: Vec<String> = heads.map(|head| markup.escaped(&head)).collect();
             text += &markup.table(&caption, &heads, rows.collect());
         }
         if let [one] = members {
-            let sentences = [
-                dirty_end::of_comparison(one),
-                Some(sentence(one)),
-                advice(one),
-            ];
+            let sentences = [dirty_end::of_comparison(one), Some(sentence(one)), advice(one)];
             text += &markup.sentences(&sentences.into_iter().flatten().collect::<Vec<_>>());
         }
     }
     if let Some(summary) = Summary::from_comparisons(comparisons, groups) {
-        let escape = |cells: Vec<String>| -> Vec<String> {
-            cells.iter().map(|cell| markup.escaped(cell)).collect()
-        };
+        let escape = |cells: Vec<String>| -> Vec<String> { cells.iter().map(|cell| markup.escaped(cell)).collect() };
         let rows = summary.cells().into_iter().map(escape);
         let caption = "All traces";
         text += &markup.table(caption, &escape(summary.heads()), rows.collect());
@@ -80,10 +65,7 @@ fn bill(markup: Markup, cell: Option<&PriceCell>) -> String {
         Markup::Markdown => " ± ",
         Markup::Latex => " $\\pm$ ",
     };
-    let half = cell
-        .half_width
-        .as_ref()
-        .map_or(String::new(), |half| format!("{plus_minus}{half}"));
+    let half = cell.half_width.as_ref().map_or(String::new(), |half| format!("{plus_minus}{half}"));
     let bill = format!("{}{half}", cell.bill);
     let bill = match (cell.is_best, markup) {
         (false, _) => bill,
@@ -128,15 +110,8 @@ impl Markup {
         match self {
             Markup::Markdown => {
                 let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-                let rule: Vec<String> = (0..heads.len())
-                    .map(|column| {
-                        if column == 0 {
-                            ":---".into()
-                        } else {
-                            "---:".into()
-                        }
-                    })
-                    .collect();
+                let rule: Vec<String> =
+                    (0..heads.len()).map(|column| if column == 0 { ":---".into() } else { "---:".into() }).collect();
                 let rows: String = rows.iter().map(|row| line(row)).collect();
                 format!("{caption}\n\n{}{}{rows}\n", line(heads), line(&rule))
             }

@@ -55,9 +55,7 @@ pub(super) fn price_tables(comparisons: &[Comparison]) -> Vec<PriceTable> {
             let places = if mean < 10.0 { 4 } else { 2 };
             Some(PriceCell {
                 bill: digits(mean),
-                half_width: estimate
-                    .half_width
-                    .map(|half| decimals(unit.factor * half, places)),
+                half_width: estimate.half_width.map(|half| decimals(unit.factor * half, places)),
                 saving: saved.map(|saved| format!("{saved:+.1}")),
                 is_best: estimate.mean <= least,
             })
@@ -67,16 +65,10 @@ pub(super) fn price_tables(comparisons: &[Comparison]) -> Vec<PriceTable> {
             .policies
             .iter()
             .enumerate()
-            .map(|(at, policy)| PriceRow {
-                policy: policy.clone(),
-                cells: sizes.clone().map(|size| cell(at, size)).collect(),
-            });
+            .map(|(at, policy)| PriceRow { policy: policy.clone(), cells: sizes.clone().map(|size| cell(at, size)).collect() });
         PriceTable {
             label: format!("R = {}", price.label()),
-            sizes: sizes
-                .clone()
-                .map(|size| size_text(comparisons, size))
-                .collect(),
+            sizes: sizes.clone().map(|size| size_text(comparisons, size)).collect(),
             rows: rows.collect(),
         }
     };
@@ -95,44 +87,27 @@ fn size_text(comparisons: &[Comparison], size: usize) -> String {
 
 /// What the figures of a group are, in a line.
 pub(super) fn units(comparisons: &[Comparison]) -> String {
-    let unit = comparisons
-        .first()
-        .map_or(BillUnit::PAGE_READS, Comparison::bill_unit);
+    let unit = comparisons.first().map_or(BillUnit::PAGE_READS, Comparison::bill_unit);
     let means = match comparisons.len() {
         1 => String::new(),
         seeds => format!("; means over {seeds} seeds ± half of their 95 % interval"),
     };
-    format!(
-        "{} {} in {}{means}; saving against {BASELINE} in per cent",
-        unit.name, unit.per, unit.unit
-    )
+    format!("{} {} in {}{means}; saving against {BASELINE} in per cent", unit.name, unit.per, unit.unit)
 }
 
 /// The tables of a generator with several seeds.
 pub(super) fn of_seeds(group: &TraceGroup, comparisons: &[Comparison]) -> String {
     let lines = units(comparisons).replace("; ", "\n");
-    let mut text = format!(
-        "{}: {} seeds\n{lines}; * is best\n",
-        group.name,
-        comparisons.len()
-    );
+    let mut text = format!("{}: {} seeds\n{lines}; * is best\n", group.name, comparisons.len());
     for price in price_tables(comparisons) {
         let sizes: Vec<usize> = (0..price.sizes.len()).collect();
         for across in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
             let heads = across.iter().map(|&size| price.sizes[size].clone());
-            add_row(
-                &mut table,
-                std::iter::once(price.label.clone()).chain(heads).collect(),
-            );
+            add_row(&mut table, std::iter::once(price.label.clone()).chain(heads).collect());
             for row in &price.rows {
-                let cells = across
-                    .iter()
-                    .map(|&size| plain_cell(row.cells[size].as_ref()));
-                add_row(
-                    &mut table,
-                    std::iter::once(row.policy.clone()).chain(cells).collect(),
-                );
+                let cells = across.iter().map(|&size| plain_cell(row.cells[size].as_ref()));
+                add_row(&mut table, std::iter::once(row.policy.clone()).chain(cells).collect());
             }
             let _ = write!(text, "\n{}", finish(table));
         }
@@ -145,10 +120,7 @@ fn plain_cell(cell: Option<&PriceCell>) -> String {
         return "-".into();
     };
     let mark = if cell.is_best { "*" } else { " " };
-    let half = cell
-        .half_width
-        .as_ref()
-        .map_or(String::new(), |half| format!(" ±{half}"));
+    let half = cell.half_width.as_ref().map_or(String::new(), |half| format!(" ±{half}"));
     let saved = cell.saving.as_deref().unwrap_or_default();
     format!("{}{mark}{half} {saved:>6}", cell.bill)
 }

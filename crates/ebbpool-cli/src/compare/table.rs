@@ -20,17 +20,8 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", comparison.title);
     let unit = comparison.bill_unit();
-    let _ = writeln!(
-        text,
-        "{} {} in {}; saving against {BASELINE} in per cent; * is best",
-        unit.name, unit.per, unit.unit
-    );
-    let sizes: Vec<_> = comparison
-        .sizes
-        .iter()
-        .zip(&comparison.frames)
-        .enumerate()
-        .collect();
+    let _ = writeln!(text, "{} {} in {}; saving against {BASELINE} in per cent; * is best", unit.name, unit.per, unit.unit);
+    let sizes: Vec<_> = comparison.sizes.iter().zip(&comparison.frames).enumerate().collect();
     for block in comparison.blocks() {
         for group in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
@@ -42,11 +33,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             let mut header = vec![if fits { label } else { String::new() }];
             for (_, (size, frames)) in group {
                 let frames = frames.to_string();
-                header.push(if **size == frames {
-                    frames
-                } else {
-                    format!("{size} = {frames}")
-                });
+                header.push(if **size == frames { frames } else { format!("{size} = {frames}") });
             }
             add_row(&mut table, header);
             if comparison.page_size.is_some() {
@@ -54,10 +41,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
                     let bytes = bytes(**frames, comparison.page_size);
                     bytes.map_or_else(String::new, |bytes| bytes.to_string())
                 });
-                add_row(
-                    &mut table,
-                    [String::new()].into_iter().chain(memory).collect(),
-                );
+                add_row(&mut table, [String::new()].into_iter().chain(memory).collect());
             }
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
@@ -96,10 +80,8 @@ fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> Stri
         true => "*",
         false => " ",
     };
-    let saved = block
-        .baseline(size)
-        .filter(|_| result.policy != BASELINE)
-        .and_then(|baseline| saving(result.cost, baseline.cost));
+    let saved =
+        block.baseline(size).filter(|_| result.policy != BASELINE).and_then(|baseline| saving(result.cost, baseline.cost));
     let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
     format!("{}{mark} {saved:>6}", digits(factor * result.cost))
 }
@@ -130,8 +112,7 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
                 match found.and_then(|(row, lifetime)| Some((lifetime::report(row)?, lifetime))) {
                     None => "-".into(),
                     Some((report, lifetime)) => {
-                        let lifetime =
-                            lifetime.map_or(String::new(), |times| format!("x{times:.2}"));
+                        let lifetime = lifetime.map_or(String::new(), |times| format!("x{times:.2}"));
                         format!("{} {lifetime:>7}", report.erases)
                     }
                 }
@@ -152,14 +133,8 @@ fn of_energy(comparison: &Comparison) -> String {
         if !block.rows().flatten().flatten().any(has_energy) {
             continue;
         }
-        let _ = writeln!(
-            text,
-            "\nenergy per reference, device and host as far as known"
-        );
-        for group in (0..comparison.sizes.len())
-            .collect::<Vec<_>>()
-            .chunks(SIZES_ACROSS)
-        {
+        let _ = writeln!(text, "\nenergy per reference, device and host as far as known");
+        for group in (0..comparison.sizes.len()).collect::<Vec<_>>().chunks(SIZES_ACROSS) {
             let mut table = plain();
             let mut header = vec![String::new()];
             header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
@@ -183,9 +158,8 @@ fn of_distance(comparison: &Comparison) -> String {
     if comparison.bounds.is_none() {
         return String::new();
     }
-    let mut text = String::from(
-        "\nabove the least possible bill by at most, in per cent; first, what no policy can undercut\n",
-    );
+    let mut text =
+        String::from("\nabove the least possible bill by at most, in per cent; first, what no policy can undercut\n");
     let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();
     for (asymmetry, block) in comparison.blocks().enumerate() {
         let bound = |size: usize| comparison.bound(asymmetry, size);

@@ -78,14 +78,10 @@ impl std::str::FromStr for SampleArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let share = text.parse().ok().filter(|share: &Decimal| {
-            text.ends_with('%') && !share.is_zero() && !share.exceeds_one()
-        });
-        share.map(|share| SampleArg(share.to_f64())).ok_or_else(|| {
-            format!(
-                "'{text}' is not a share to sample; give per cent above 0% and up to 100%, such as 1%"
-            )
-        })
+        let share = text.parse().ok().filter(|share: &Decimal| text.ends_with('%') && !share.is_zero() && !share.exceeds_one());
+        share
+            .map(|share| SampleArg(share.to_f64()))
+            .ok_or_else(|| format!("'{text}' is not a share to sample; give per cent above 0% and up to 100%, such as 1%"))
     }
 }
 
@@ -104,9 +100,7 @@ impl std::str::FromStr for BaselineArg {
         let (policy, size) = text.rsplit_once('@').unwrap_or(("lru", text));
         Ok(BaselineArg {
             policy: policy.trim().into(),
-            size: size
-                .parse()
-                .map_err(|error: MemorySizeError| error.to_string())?,
+            size: size.parse().map_err(|error: MemorySizeError| error.to_string())?,
         })
     }
 }

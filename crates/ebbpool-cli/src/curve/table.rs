@@ -16,24 +16,12 @@ const POLICIES_ACROSS: usize = 3;
 pub(super) fn of_study(study: &CurveStudy) -> String {
     let mut text = study.title();
     let _ = writeln!(text, "\n{}", legend(study));
-    let bill = format!(
-        "bill per reference in page reads, R = {}",
-        rounded(study.asymmetry.ratio())
-    );
-    text.push_str(&table(study, TargetFigure::Bill, &bill, |errors| {
-        errors.cost
-    }));
+    let bill = format!("bill per reference in page reads, R = {}", rounded(study.asymmetry.ratio()));
+    text.push_str(&table(study, TargetFigure::Bill, &bill, |errors| errors.cost));
     // With many policies only the bill is shown, to keep the output short.
     if study.policies.len() <= POLICIES_ACROSS {
-        text.push_str(&table(study, TargetFigure::Reads, "page reads", |errors| {
-            errors.reads
-        }));
-        text.push_str(&table(
-            study,
-            TargetFigure::Writes,
-            "page writes",
-            |errors| errors.writes,
-        ));
+        text.push_str(&table(study, TargetFigure::Reads, "page reads", |errors| errors.reads));
+        text.push_str(&table(study, TargetFigure::Writes, "page writes", |errors| errors.writes));
     }
     if let Some(split) = &study.clean_pools {
         text.push_str(&of_split(study, split));
@@ -58,12 +46,7 @@ fn legend(study: &CurveStudy) -> &'static str {
     }
 }
 
-fn table(
-    study: &CurveStudy,
-    figure: TargetFigure,
-    title: &str,
-    error: impl Fn(&Errors) -> Option<f64>,
-) -> String {
+fn table(study: &CurveStudy, figure: TargetFigure, title: &str, error: impl Fn(&Errors) -> Option<f64>) -> String {
     let mut text = String::new();
     let references = study.lru.references();
     let value = |estimate: &Estimate| figure.of(estimate.traffic, references, study.asymmetry);
@@ -73,17 +56,10 @@ fn table(
         let page_size = study.metadata.page_size;
         let mut header = vec!["frames".to_string(), String::new()];
         header.extend(page_size.map(|_| "memory".to_string()));
-        header.extend(
-            group
-                .iter()
-                .map(|&at| format!("{}        ", study.policies[at])),
-        );
+        header.extend(group.iter().map(|&at| format!("{}        ", study.policies[at])));
         add_row(&mut table, header);
         for (row, &frames) in study.sizes.iter().enumerate() {
-            let estimates = study
-                .estimates
-                .iter()
-                .filter_map(|estimates| estimates.get(row));
+            let estimates = study.estimates.iter().filter_map(|estimates| estimates.get(row));
             let least = estimates.map(value).fold(f64::INFINITY, f64::min);
             let mut cells = vec![frames.to_string(), study.share(frames)];
             cells.extend(bytes(frames, page_size).map(|bytes| bytes.to_string()));
@@ -113,10 +89,8 @@ fn table(
 
 /// fd-static's bill by the size of its clean pool, as Two-Stack estimates it and in a run.
 fn of_split(study: &CurveStudy, split: &CleanPoolCurve) -> String {
-    let mut text = format!(
-        "\nfd-static with {}, by its clean pool: bill by Two-Stack and in a run\n",
-        study.memory(split.frames)
-    );
+    let mut text =
+        format!("\nfd-static with {}, by its clean pool: bill by Two-Stack and in a run\n", study.memory(split.frames));
     let mut table = plain();
     for pool in &split.pools {
         let (estimated, run) = (study.bill(pool.estimated), study.bill(pool.run.traffic));
@@ -125,16 +99,7 @@ fn of_split(study: &CurveStudy, split: &CleanPoolCurve) -> String {
             false => String::new(),
         };
         let share = 100.0 * pool.clean as f64 / split.frames as f64;
-        add_row(
-            &mut table,
-            vec![
-                format!("clean={}", pool.clean),
-                format!("{share:.0}%"),
-                digits(estimated),
-                digits(run),
-                off,
-            ],
-        );
+        add_row(&mut table, vec![format!("clean={}", pool.clean), format!("{share:.0}%"), digits(estimated), digits(run), off]);
     }
     text.push_str(&finish(table));
     text
@@ -144,10 +109,7 @@ fn of_split(study: &CurveStudy, split: &CleanPoolCurve) -> String {
 fn sampled(study: &CurveStudy) -> String {
     let all = || study.estimates.iter().flatten();
     let sampled: Vec<&Estimate> = all().filter(|e| !e.sample.is_all()).collect();
-    let largest = sampled
-        .iter()
-        .filter_map(|estimate| estimate.errors.and_then(|errors| errors.cost))
-        .fold(0.0, f64::max);
+    let largest = sampled.iter().filter_map(|estimate| estimate.errors.and_then(|errors| errors.cost)).fold(0.0, f64::max);
     match sampled.is_empty() {
         true => "all figures are exact".into(),
         false => format!(
@@ -163,10 +125,6 @@ fn sampled(study: &CurveStudy) -> String {
 /// A sentence on the policies that ran on all pages although others are sampled.
 fn on_all_pages(study: &CurveStudy) -> Option<String> {
     let policies = study.without_miniature();
-    (!policies.is_empty()).then(|| {
-        format!(
-            "{} ran on all pages, since a sample does not estimate it without bias",
-            policies.join(", ")
-        )
-    })
+    (!policies.is_empty())
+        .then(|| format!("{} ran on all pages, since a sample does not estimate it without bias", policies.join(", ")))
 }

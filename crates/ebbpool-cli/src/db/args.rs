@@ -91,9 +91,7 @@ pub(crate) struct OpenArgs {
 impl OpenArgs {
     /// The policy that the user names, or the pool's default.
     pub(crate) fn policy(&self) -> &str {
-        self.policy
-            .as_deref()
-            .unwrap_or(ebbpool::PoolOptions::USUAL_POLICY)
+        self.policy.as_deref().unwrap_or(ebbpool::PoolOptions::USUAL_POLICY)
     }
 }
 
@@ -397,9 +395,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn alpha(text: &str) -> Result<f64, String> {
     let alpha = text.trim().parse::<f64>().ok();
-    alpha
-        .filter(|alpha| (0.0..=10.0).contains(alpha))
-        .ok_or_else(|| "give a number from 0 to 10, such as 0.99".into())
+    alpha.filter(|alpha| (0.0..=10.0).contains(alpha)).ok_or_else(|| "give a number from 0 to 10, such as 0.99".into())
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub(super) fn schema() -> ResultSchema {
 pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     if let Some(option) = args.misplaced() {
         let workload = args.workload.name();
-        let problem =
-            format!("{workload} has no {option}; --help lists the options of each workload");
+        let problem = format!("{workload} has no {option}; --help lists the options of each workload");
         return Err(DatabaseError::Options(problem).into());
     }
     let path = &args.path;
@@ -57,9 +56,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     let report = report.with_files(FileSizes::for_path(path));
     print(&report, args.format).map_err(DbError::Output)?;
     match report.interrupted() {
-        true => Err(DbError::Interrupted(
-            "the measurements up to then are printed, and the database is closed".into(),
-        )),
+        true => Err(DbError::Interrupted("the measurements up to then are printed, and the database is closed".into())),
         false => Ok(()),
     }
 }
@@ -75,11 +72,7 @@ fn print(report: &BenchReport, format: RunFormat) -> io::Result<()> {
     }
 }
 
-fn measure(
-    args: &BenchArgs,
-    database: &Database,
-    recorder: Option<&WorkloadRecorder>,
-) -> Result<BenchReport, DbError> {
+fn measure(args: &BenchArgs, database: &Database, recorder: Option<&WorkloadRecorder>) -> Result<BenchReport, DbError> {
     let path = &args.path;
     let loaded = LoadedRecords::find(args, database)?;
     let operations = operations(args, &loaded)?;
@@ -103,14 +96,7 @@ fn measure(
     database.checkpoint()?;
     let checkpoint = start.elapsed();
     let after = database.stats();
-    let statistics = BenchStatistics {
-        args,
-        loaded: &loaded,
-        before,
-        worked,
-        after,
-        checkpoint,
-    };
+    let statistics = BenchStatistics { args, loaded: &loaded, before, worked, after, checkpoint };
     Ok(statistics.report(&result))
 }
 
@@ -177,8 +163,7 @@ impl BenchStatistics<'_> {
             bytes_written: bytes.all(),
             bytes_written_to: bytes,
             bytes_changed: result.bytes_changed,
-            write_amplification: (result.bytes_changed > 0)
-                .then(|| bytes.all() as f64 / result.bytes_changed as f64),
+            write_amplification: (result.bytes_changed > 0).then(|| bytes.all() as f64 / result.bytes_changed as f64),
             files: FileSizes::default(),
             interrupted: result.interrupted,
         }

@@ -54,10 +54,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     print(&output, args.format).map_err(DbError::Output)?;
     match output.findings.len() + usize::from(output.lost.is_some()) {
         0 => Ok(()),
-        count => Err(DbError::Findings {
-            path: path.clone(),
-            count,
-        }),
+        count => Err(DbError::Findings { path: path.clone(), count }),
     }
 }
 
@@ -74,10 +71,7 @@ fn print(output: &CheckOutput, format: RunFormat) -> io::Result<()> {
 
 impl CheckOutput {
     fn new(report: CheckReport, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
-        let findings = report.findings.into_iter().map(|finding| PageFinding {
-            page: finding.page,
-            what: finding.what,
-        });
+        let findings = report.findings.into_iter().map(|finding| PageFinding { page: finding.page, what: finding.what });
         CheckOutput {
             path: args.path.display().to_string(),
             page_size,

@@ -19,9 +19,7 @@ pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
     let path = &args.path;
     let form = LineForm::new(args.escape);
     let key = |option, text: &Option<OsString>| {
-        let text = text
-            .as_ref()
-            .map(|text| argument(option, text.as_bytes(), form));
+        let text = text.as_ref().map(|text| argument(option, text.as_bytes(), form));
         text.transpose()
     };
     let (from, to) = (key("--from", &args.from)?, key("--to", &args.to)?);
@@ -84,9 +82,5 @@ fn check_readable(key: &[u8], value: &[u8], path: &Path) -> Result<(), DbError> 
     } else {
         return Ok(());
     };
-    Err(DbError::NotALine {
-        path: path.into(),
-        key: shown(key),
-        what,
-    })
+    Err(DbError::NotALine { path: path.into(), key: shown(key), what })
 }

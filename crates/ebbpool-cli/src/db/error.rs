@@ -13,57 +13,28 @@ pub(crate) enum DbError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     #[error("{path}: {source}")]
-    At {
-        path: PathBuf,
-        source: DatabaseError,
-    },
+    At { path: PathBuf, source: DatabaseError },
     #[error("{file}, line {line}: {problem}")]
-    Line {
-        file: String,
-        line: u64,
-        problem: String,
-    },
+    Line { file: String, line: u64, problem: String },
     #[error("{file}: cannot {what}: {source}")]
-    Io {
-        file: String,
-        what: &'static str,
-        source: io::Error,
-    },
+    Io { file: String, what: &'static str, source: io::Error },
     #[error("cannot write standard output: {0}")]
     Output(io::Error),
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     #[error(transparent)]
     Trace(#[from] TraceError),
-    #[error(
-        "--frames {0} is a share of the pages of an existing database; give a new one frames, or bytes such as 16MiB"
-    )]
+    #[error("--frames {0} is a share of the pages of an existing database; give a new one frames, or bytes such as 16MiB")]
     ShareOfNew(String),
     #[error("{path} has no key {key}")]
     NoKey { path: PathBuf, key: String },
-    #[error(
-        "{path}: the key {key} {what} a tab or a newline, which a line cannot show; add --escape"
-    )]
-    NotALine {
-        path: PathBuf,
-        key: String,
-        what: &'static str,
-    },
-    #[error(
-        "{path}: the check found {count} problems; restore a copy, or dump the records that can be read"
-    )]
+    #[error("{path}: the key {key} {what} a tab or a newline, which a line cannot show; add --escape")]
+    NotALine { path: PathBuf, key: String, what: &'static str },
+    #[error("{path}: the check found {count} problems; restore a copy, or dump the records that can be read")]
     Findings { path: PathBuf, count: usize },
-    #[error(
-        "{path} was not loaded for this workload: {why}; make one with ebbpool db load --workload {workload}"
-    )]
-    OtherWorkload {
-        path: PathBuf,
-        workload: &'static str,
-        why: String,
-    },
-    #[error(
-        "{path}: {what}; put the log back from a backup, or read the rest with ebbpool db dump {path} --read-only"
-    )]
+    #[error("{path} was not loaded for this workload: {why}; make one with ebbpool db load --workload {workload}")]
+    OtherWorkload { path: PathBuf, workload: &'static str, why: String },
+    #[error("{path}: {what}; put the log back from a backup, or read the rest with ebbpool db dump {path} --read-only")]
     LostLog { path: PathBuf, what: String },
     #[error("interrupted; {0}")]
     Interrupted(String),
@@ -101,16 +72,12 @@ impl DbError {
                 DbError::LostLog { path, what }
             }
             DatabaseError::LogDamaged { position, durable } => {
-                let what = format!(
-                    "the log is damaged at byte {position}, but it was durable up to byte {durable}: the rest is lost"
-                );
+                let what =
+                    format!("the log is damaged at byte {position}, but it was durable up to byte {durable}: the rest is lost");
                 let path = path.into();
                 DbError::LostLog { path, what }
             }
-            source => DbError::At {
-                path: path.into(),
-                source,
-            },
+            source => DbError::At { path: path.into(), source },
         }
     }
 

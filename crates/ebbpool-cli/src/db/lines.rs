@@ -98,10 +98,7 @@ fn digit(byte: u8) -> Option<u8> {
 
 fn unknown(after: &[u8]) -> String {
     let bytes = &after[..after.len().min(3)];
-    format!(
-        r"'\{}' is none of \t \n \\ \xHH, the escapes that --escape knows",
-        shown(bytes)
-    )
+    format!(r"'\{}' is none of \t \n \\ \xHH, the escapes that --escape knows", shown(bytes))
 }
 
 /// A record that was read from a line.
@@ -126,13 +123,7 @@ pub(super) struct RecordLines<R> {
 impl<R: BufRead> RecordLines<R> {
     /// `file` is the name for messages.
     pub(super) fn new(reader: R, file: &str, form: LineForm) -> Self {
-        RecordLines {
-            reader,
-            file: file.into(),
-            form,
-            number: 0,
-            bytes: 0,
-        }
+        RecordLines { reader, file: file.into(), form, number: 0, bytes: 0 }
     }
 
     /// The number of bytes read so far.
@@ -142,22 +133,14 @@ impl<R: BufRead> RecordLines<R> {
 
     /// An error about the line of that number.
     pub(super) fn refuse(&self, number: u64, problem: String) -> DbError {
-        DbError::Line {
-            file: self.file.clone(),
-            line: number,
-            problem,
-        }
+        DbError::Line { file: self.file.clone(), line: number, problem }
     }
 
     fn read(&mut self) -> Result<Option<RecordLine>, DbError> {
         let mut line = Vec::new();
         let mut limited = self.reader.by_ref().take(LONGEST_LINE);
         let read = limited.read_until(b'\n', &mut line);
-        let failed = |source: io::Error| DbError::Io {
-            file: self.file.clone(),
-            what: "read it",
-            source,
-        };
+        let failed = |source: io::Error| DbError::Io { file: self.file.clone(), what: "read it", source };
         let length = read.map_err(failed)?;
         if length == 0 {
             return Ok(None);
@@ -169,8 +152,7 @@ impl<R: BufRead> RecordLines<R> {
             return Err(self.refuse(self.number, problem));
         }
         let line = self.split(&line);
-        line.map(Some)
-            .map_err(|problem| self.refuse(self.number, problem))
+        line.map(Some).map_err(|problem| self.refuse(self.number, problem))
     }
 
     fn split(&self, line: &[u8]) -> Result<RecordLine, String> {
@@ -218,12 +200,7 @@ mod tests {
     #[test]
     fn a_line_is_a_key_a_tab_and_the_rest_as_value() {
         let found = lines(b"a\t1\n\t\nb\xff\\\t2\t3\r\nc\t", LineForm::Raw);
-        let expected = [
-            pair(b"a", b"1"),
-            pair(b"", b""),
-            pair(b"b\xff\\", b"2\t3\r"),
-            pair(b"c", b""),
-        ];
+        let expected = [pair(b"a", b"1"), pair(b"", b""), pair(b"b\xff\\", b"2\t3\r"), pair(b"c", b"")];
         assert_eq!(found, expected);
         assert_eq!(lines(b"", LineForm::Raw), []);
         let found = lines(b"a\t1\n\nb\t2", LineForm::Raw);

@@ -60,19 +60,13 @@ fn summary(path: &Path, count: u64, page_size: usize, start: Instant) -> String 
     )
 }
 
-fn of_workload<'b>(
-    args: &LoadArgs,
-    bar: &'b ProgressBar,
-) -> Result<Box<dyn Iterator<Item = Record> + 'b>, DbError> {
+fn of_workload<'b>(args: &LoadArgs, bar: &'b ProgressBar) -> Result<Box<dyn Iterator<Item = Record> + 'b>, DbError> {
     let records = args.records;
     if !(1..=MOST_RECORDS).contains(&records) {
         return Err(WorkloadError::Records(records).into());
     }
     let (keys, value_bytes) = match args.workload {
-        LoadWorkloadArg::Cfdc => (
-            Keys::Numbers(args.key_bytes.map_or(4, usize::from)),
-            args.value_bytes.unwrap_or(256),
-        ),
+        LoadWorkloadArg::Cfdc => (Keys::Numbers(args.key_bytes.map_or(4, usize::from)), args.value_bytes.unwrap_or(256)),
         LoadWorkloadArg::Ycsb => (Keys::Hashed, args.value_bytes.unwrap_or(1000)),
     };
     if let (LoadWorkloadArg::Ycsb, Some(bytes)) = (args.workload, args.key_bytes)
@@ -118,22 +112,12 @@ fn check_interrupted() -> Result<(), DbError> {
     }
 }
 
-fn from_lines<'b>(
-    file: &Path,
-    form: LineForm,
-    bar: &'b ProgressBar,
-) -> Result<Box<dyn Iterator<Item = Record> + 'b>, DbError> {
+fn from_lines<'b>(file: &Path, form: LineForm, bar: &'b ProgressBar) -> Result<Box<dyn Iterator<Item = Record> + 'b>, DbError> {
     if file == Path::new("-") {
         let lines = RecordLines::new(io::stdin().lock(), "standard input", form);
         return Ok(Box::new(sorted(lines, form, None, bar)));
     }
-    let failed = |what| {
-        move |source| DbError::Io {
-            file: file.display().to_string(),
-            what,
-            source,
-        }
-    };
+    let failed = |what| move |source| DbError::Io { file: file.display().to_string(), what, source };
     let opened = File::open(file).map_err(failed("open it"))?;
     let found = opened.metadata().map_err(failed("look at it"))?;
     let length = found.is_file().then_some(found.len());

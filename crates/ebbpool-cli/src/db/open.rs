@@ -26,11 +26,7 @@ impl OpenArgs {
 
     /// DatabaseOptions for an existing database. If the frames are given in bytes or as a share of the database's
     /// pages, this opens the database to read its page size.
-    pub(super) fn options_of(
-        &self,
-        path: &Path,
-        read_only: bool,
-    ) -> Result<DatabaseOptions, DbError> {
+    pub(super) fn options_of(&self, path: &Path, read_only: bool) -> Result<DatabaseOptions, DbError> {
         let frames = match self.frames.size {
             BufferSize::Frames(frames) => frames,
             BufferSize::Bytes(size) => frames_in(size, page_size_of(path, read_only)?),
@@ -76,18 +72,11 @@ pub(super) fn open_briefly(path: &Path, read_only: bool) -> Result<Database, DbE
 
 /// Closes a database and returns the outcome of the work, or the first error. If a database that was
 /// opened read-only has lost a part of its log, a note on standard error says so.
-pub(super) fn close<T>(
-    database: Database,
-    path: &Path,
-    outcome: Result<T, DbError>,
-) -> Result<T, DbError> {
+pub(super) fn close<T>(database: Database, path: &Path, outcome: Result<T, DbError>) -> Result<T, DbError> {
     if let Some(lost) = database.lost() {
         let path = path.display();
         // If standard error is closed, there is no way left to report the loss.
-        let _ = writeln!(
-            io::stderr(),
-            "ebbpool: note: {path} is shown without its lost part: {lost}"
-        );
+        let _ = writeln!(io::stderr(), "ebbpool: note: {path} is shown without its lost part: {lost}");
     }
     let closed = database.close().map_err(DbError::at(path));
     let done = outcome.map_err(|error| error.named(path))?;

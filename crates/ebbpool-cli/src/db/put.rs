@@ -72,11 +72,7 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
         let put = database.put(&line.key, &line.value);
-        put.map_err(|error| DbError::Line {
-            file: "standard input".into(),
-            line: line.number,
-            problem: error.to_string(),
-        })?;
+        put.map_err(|error| DbError::Line { file: "standard input".into(), line: line.number, problem: error.to_string() })?;
         done += 1;
         let mut acknowledgement = b"ok ".to_vec();
         acknowledgement.extend_from_slice(&line.shown);

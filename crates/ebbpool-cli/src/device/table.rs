@@ -16,10 +16,7 @@ pub(crate) fn of_replay(result: &DeviceReplayResult) -> String {
     if let Some(bytes) = report.lifetime_host_bytes {
         let days = result.lifetime_days;
         let days = days.map_or(String::new(), |days| format!(", {days:.0} days"));
-        figures.row(
-            "lifetime",
-            format!("{:.3} TB written by the host{days}", bytes / 1e12),
-        );
+        figures.row("lifetime", format!("{:.3} TB written by the host{days}", bytes / 1e12));
         if let Some(assumption) = &report.lifetime_assumes {
             figures.row("  assumes", assumption.clone());
         }
@@ -32,23 +29,10 @@ pub(crate) fn of_replay(result: &DeviceReplayResult) -> String {
 
 fn add_requests(figures: &mut FigureTable, report: &FlashReport) {
     figures.row("device", report.device.clone());
-    figures.row(
-        "logical pages",
-        format!(
-            "{}, {} of them with data",
-            report.logical_pages, report.mapped_pages
-        ),
-    );
+    figures.row("logical pages", format!("{}, {} of them with data", report.logical_pages, report.mapped_pages));
     figures.row("rho", format!("{}; now {:.4}", report.rho, report.rho_eff));
     figures.row("host reads", report.host_reads.to_string());
-    figures.row(
-        "host writes",
-        format!(
-            "{} ({})",
-            report.host_writes,
-            ByteSize::new(report.host_bytes)
-        ),
-    );
+    figures.row("host writes", format!("{} ({})", report.host_writes, ByteSize::new(report.host_bytes)));
     let by = &report.programs_by_cause;
     figures.row(
         "programs",
@@ -58,13 +42,7 @@ fn add_requests(figures: &mut FigureTable, report: &FlashReport) {
         ),
     );
     let merges = &report.merges;
-    figures.row(
-        "merges",
-        format!(
-            "switch {}, partial {}, full {}",
-            merges.switch, merges.partial, merges.full
-        ),
-    );
+    figures.row("merges", format!("switch {}, partial {}, full {}", merges.switch, merges.partial, merges.full));
 }
 
 fn add_wear(figures: &mut FigureTable, report: &FlashReport) {
@@ -88,10 +66,7 @@ fn add_wear(figures: &mut FigureTable, report: &FlashReport) {
     let wear = &report.wear;
     figures.row(
         "erases a block",
-        format!(
-            "{} to {}, mean {:.2}, sd {:.2}; {} blocks worn out",
-            wear.min, wear.max, wear.mean, wear.sd, wear.bad_blocks
-        ),
+        format!("{} to {}, mean {:.2}, sd {:.2}; {} blocks worn out", wear.min, wear.max, wear.mean, wear.sd, wear.bad_blocks),
     );
 }
 

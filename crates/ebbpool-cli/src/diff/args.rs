@@ -43,9 +43,7 @@ impl std::fmt::Display for Noise {
 }
 
 fn parse_noise(text: &str) -> Result<Noise, String> {
-    let percent = text
-        .strip_suffix('%')
-        .and_then(|it| it.trim().parse::<f64>().ok());
+    let percent = text.strip_suffix('%').and_then(|it| it.trim().parse::<f64>().ok());
     match percent {
         Some(percent) if percent.is_finite() && percent >= 0.0 => Ok(Noise(percent / 100.0)),
         _ => Err("give a share in per cent, such as 20%, or 0% for none".into()),

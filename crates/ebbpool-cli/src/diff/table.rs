@@ -20,11 +20,7 @@ const MOST_RESULTS: usize = 5;
 pub(super) fn of_diff(diff: &ResultDiff, all: bool) -> String {
     let mut text = textwrap::fill(&sentence(diff), COLUMNS);
     text.push('\n');
-    let _ = writeln!(
-        text,
-        "measured figures count as changed from a difference of {} % on",
-        100.0 * diff.noise
-    );
+    let _ = writeln!(text, "measured figures count as changed from a difference of {} % on", 100.0 * diff.noise);
     if !diff.in_all.is_empty() {
         let mut table = plain();
         for change in &diff.in_all {
@@ -36,10 +32,7 @@ pub(super) fn of_diff(diff: &ResultDiff, all: bool) -> String {
         let _ = write!(text, "\nin all results\n{}", finish_left(table));
     }
     text += &of_changes(diff, all);
-    let lists = [
-        (&diff.only_before, &diff.before),
-        (&diff.only_after, &diff.after),
-    ];
+    let lists = [(&diff.only_before, &diff.before), (&diff.only_after, &diff.after)];
     for (keys, file) in lists {
         if keys.is_empty() {
             continue;
@@ -58,15 +51,9 @@ pub(super) fn of_diff(diff: &ResultDiff, all: bool) -> String {
 
 fn of_changes(diff: &ResultDiff, all: bool) -> String {
     let shown_changes = diff.changes.iter();
-    let shown_changes: Vec<&FigureChange> = shown_changes
-        .filter(|change| all || change.is_principal())
-        .collect();
+    let shown_changes: Vec<&FigureChange> = shown_changes.filter(|change| all || change.is_principal()).collect();
     let hidden = diff.changes.len() - shown_changes.len();
-    let most = if all {
-        shown_changes.len()
-    } else {
-        MOST_CHANGES
-    };
+    let most = if all { shown_changes.len() } else { MOST_CHANGES };
     let mut text = String::new();
     if !shown_changes.is_empty() {
         let mut table = plain();
@@ -84,9 +71,7 @@ fn of_changes(diff: &ResultDiff, all: bool) -> String {
         (0, hidden) => {
             format!("{hidden} more follow from others or are within noise; --all shows them")
         }
-        (cut, hidden) => format!(
-            "and {cut} more, and {hidden} that follow from others or are within noise; --all shows them"
-        ),
+        (cut, hidden) => format!("and {cut} more, and {hidden} that follow from others or are within noise; --all shows them"),
     };
     let _ = writeln!(text, "{}", textwrap::fill(&rest, COLUMNS));
     text

@@ -96,8 +96,7 @@ pub(super) struct DeviceBench {
 impl DeviceBench {
     /// A bench for the pages 0 to `pages` - 1; there is at least one.
     pub(super) fn new(page_size: usize, pages: u64, deepest: u32) -> Self {
-        let most =
-            (deepest as usize * MOST_ROUNDS).min((MOST_BYTES / page_size).max(deepest as usize));
+        let most = (deepest as usize * MOST_ROUNDS).min((MOST_BYTES / page_size).max(deepest as usize));
         let bytes = vec![0; most * page_size + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         DeviceBench {
@@ -112,11 +111,7 @@ impl DeviceBench {
     }
 
     /// Writes all pages once.
-    pub(super) fn fill(
-        &mut self,
-        storage: &FileStorage,
-        mut report: impl FnMut(f64),
-    ) -> Result<(), MeasureStop> {
+    pub(super) fn fill(&mut self, storage: &FileStorage, mut report: impl FnMut(f64)) -> Result<(), MeasureStop> {
         let grow = storage.grow(self.pages);
         grow.map_err(|error| MeasureStop::Failed(Operation::Write, error))?;
         self.random.fill_bytes(&mut self.bytes);
@@ -140,12 +135,7 @@ impl DeviceBench {
     }
 
     /// Measures for this many seconds. The time of buffered writes includes the sync at the end.
-    pub(super) fn measure(
-        &mut self,
-        storage: &FileStorage,
-        load: Load,
-        seconds: f64,
-    ) -> Result<Measurement, MeasureStop> {
+    pub(super) fn measure(&mut self, storage: &FileStorage, load: Load, seconds: f64) -> Result<Measurement, MeasureStop> {
         let depth = load.queue_depth as usize;
         let most = self.most().min(depth * MOST_ROUNDS);
         let mut batch = load.batch.map_or(depth, |batch| batch as usize);
@@ -231,15 +221,12 @@ impl DeviceBench {
         let all = buffers.zip(&self.call_pages);
         let outcome: io::Result<()> = match operation {
             Operation::Read => {
-                let mut reads: Vec<Read<'_>> =
-                    all.map(|(buffer, &page)| Read::new(page, buffer)).collect();
+                let mut reads: Vec<Read<'_>> = all.map(|(buffer, &page)| Read::new(page, buffer)).collect();
                 storage.read(&mut reads);
                 reads.into_iter().try_for_each(|read| read.outcome)
             }
             Operation::Write => {
-                let mut writes: Vec<Write<'_>> = all
-                    .map(|(buffer, &page)| Write::new(page, buffer))
-                    .collect();
+                let mut writes: Vec<Write<'_>> = all.map(|(buffer, &page)| Write::new(page, buffer)).collect();
                 storage.write(&mut writes);
                 writes.into_iter().try_for_each(|write| write.outcome)
             }

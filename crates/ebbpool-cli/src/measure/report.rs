@@ -70,11 +70,8 @@ impl MeasureReport {
 
     /// The measurements at all queue depths, from the smallest depth on.
     fn by_depth(&self, operation: Operation, order: Order) -> Vec<&Measurement> {
-        let matches = |load: &Load| {
-            load.operation == operation
-                && load.order == order
-                && (load.batch.is_none() || load.queue_depth == 1)
-        };
+        let matches =
+            |load: &Load| load.operation == operation && load.order == order && (load.batch.is_none() || load.queue_depth == 1);
         let all = self.measurements.iter();
         all.filter(|measured| matches(&measured.load)).collect()
     }
@@ -85,22 +82,15 @@ impl MeasureReport {
     }
 
     fn batch(&self, operation: Operation, batch: u32) -> Option<&Measurement> {
-        self.measurements.iter().find(|one| {
-            one.load.operation == operation
-                && one.load.batch == Some(batch)
-                && one.load.queue_depth > 1
-        })
+        self.measurements
+            .iter()
+            .find(|one| one.load.operation == operation && one.load.batch == Some(batch) && one.load.queue_depth > 1)
     }
 
     /// The report as tables and sentences.
     pub(super) fn to_table(&self) -> String {
-        let mut text = format!(
-            "{}: {} in pages of {} bytes; {}\n\n",
-            self.path,
-            ByteSize::new(self.bytes),
-            self.page_size,
-            self.storage
-        );
+        let mut text =
+            format!("{}: {} in pages of {} bytes; {}\n\n", self.path, ByteSize::new(self.bytes), self.page_size, self.storage);
         text.push_str(&self.depths());
         text.push('\n');
         text.push_str(&self.batches());
@@ -202,14 +192,8 @@ impl MeasureReport {
             ("alpha", figure(self.alpha?, "write_us / read_us")),
             ("k_r", figure(self.k_r?.into(), saturation)),
             ("k_w", figure(self.k_w?.into(), saturation)),
-            (
-                "read_iops_ss",
-                figure(self.read_iops?, "random, best queue depth"),
-            ),
-            (
-                "write_iops_ss",
-                figure(self.write_iops?, "random, best queue depth"),
-            ),
+            ("read_iops_ss", figure(self.read_iops?, "random, best queue depth")),
+            ("write_iops_ss", figure(self.write_iops?, "random, best queue depth")),
         ]);
         Some(MeasuredProfile {
             name: profile_name(file),
@@ -289,12 +273,7 @@ mod tests {
 
     fn measured(operation: Operation, depth: u32, pages_per_second: f64) -> Measurement {
         Measurement {
-            load: Load {
-                operation,
-                order: Order::Random,
-                queue_depth: depth,
-                batch: (depth == 1).then_some(1),
-            },
+            load: Load { operation, order: Order::Random, queue_depth: depth, batch: (depth == 1).then_some(1) },
             pages: 1,
             seconds: 1.0,
             pages_per_second,
@@ -310,9 +289,7 @@ mod tests {
         let writes = [5e3, 9e3, 9.5e3, 8e3, 8e3, 8e3];
         let of = |operation, rates: [f64; 6]| {
             let depths = super::super::steps::STEPS.into_iter();
-            depths
-                .zip(rates)
-                .map(move |(depth, rate)| measured(operation, depth, rate))
+            depths.zip(rates).map(move |(depth, rate)| measured(operation, depth, rate))
         };
         MeasureReport {
             path: "/dev/x".into(),
@@ -321,9 +298,7 @@ mod tests {
             page_size: 4096,
             bytes: 1 << 30,
             seconds: 1.0,
-            measurements: of(Operation::Read, reads)
-                .chain(of(Operation::Write, writes))
-                .collect(),
+            measurements: of(Operation::Read, reads).chain(of(Operation::Write, writes)).collect(),
             ..MeasureReport::default()
         }
         .conclude()
@@ -332,10 +307,7 @@ mod tests {
     #[test]
     fn alpha_compares_single_operations_and_k_is_where_throughput_saturates() {
         let report = report();
-        assert_eq!(
-            (report.read_us, report.write_us),
-            (Some(100.0), Some(200.0))
-        );
+        assert_eq!((report.read_us, report.write_us), (Some(100.0), Some(200.0)));
         assert_eq!(report.alpha, Some(2.0));
         assert_eq!((report.k_r, report.read_iops), (Some(16), Some(89e3)));
         assert_eq!((report.k_w, report.write_iops), (Some(2), Some(9.5e3)));

@@ -101,17 +101,9 @@ fn existing(args: &MeasureArgs, found: &Metadata) -> Result<TargetFile, Failure>
     }
     let mut notes = Vec::new();
     if found.is_file() && found.blocks().saturating_mul(STAT_BLOCK) < found.len() / 10 * 9 {
-        notes.push(format!(
-            "{} has holes, and reading a hole does not access the device",
-            path.display()
-        ));
+        notes.push(format!("{} has holes, and reading a hole does not access the device", path.display()));
     }
-    Ok(TargetFile {
-        path: path.clone(),
-        temporary: None,
-        size: args.size.map(|size| size.bytes()),
-        notes,
-    })
+    Ok(TargetFile { path: path.clone(), temporary: None, size: args.size.map(|size| size.bytes()), notes })
 }
 
 /// Asks the user whether the contents may be lost.
@@ -126,17 +118,12 @@ fn permit(path: &Path, what: &str, yes: bool) -> Result<(), Failure> {
         )));
     }
     let mut errors = io::stderr();
-    write!(
-        errors,
-        "{path} {what}. Measuring writes destroys its contents. Go on? [y/N] "
-    )?;
+    write!(errors, "{path} {what}. Measuring writes destroys its contents. Go on? [y/N] ")?;
     errors.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::Usage(format!(
-            "{path} is unchanged; --read-only measures without writing"
-        ))),
+        _ => Err(Failure::Usage(format!("{path} is unchanged; --read-only measures without writing"))),
     }
 }

@@ -75,8 +75,7 @@ impl LiveLine {
         self.shown = Some(Instant::now());
         // A line as long as the terminal is wide would move the cursor to the next one.
         let columns = terminal_columns().unwrap_or(80).saturating_sub(1);
-        self.bar
-            .set_message(progress_line(name, share, after, columns));
+        self.bar.set_message(progress_line(name, share, after, columns));
     }
 
     /// Removes the line.
@@ -116,10 +115,7 @@ mod tests {
                 assert!(display_width(&line) <= columns, "{columns}: {line}");
             }
         }
-        assert_eq!(
-            progress_line(name, 0.31, after, 34),
-            "12 of…ring 31 %, about 12 min left"
-        );
+        assert_eq!(progress_line(name, 0.31, after, 34), "12 of…ring 31 %, about 12 min left");
     }
 
     #[test]

@@ -25,12 +25,7 @@ struct ShownTotals {
 
 impl ShownTotals {
     fn from_stats(stats: &Stats) -> Self {
-        ShownTotals {
-            at: Instant::now(),
-            fixes: stats.hits + stats.misses,
-            reads: stats.reads(),
-            writes: stats.writes(),
-        }
+        ShownTotals { at: Instant::now(), fixes: stats.hits + stats.misses, reads: stats.reads(), writes: stats.writes() }
     }
 }
 
@@ -61,8 +56,7 @@ impl PoolStatusLines {
         }
         let now = ShownTotals::from_stats(stats);
         let left = remaining_time(self.began.elapsed(), now.fixes, self.references);
-        self.bar
-            .set_message(lines(stats, &self.previous, &now, left));
+        self.bar.set_message(lines(stats, &self.previous, &now, left));
         self.bar.set_position(now.fixes);
         self.previous = now;
     }
@@ -78,12 +72,7 @@ fn remaining_time(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     Duration::try_from_secs_f64(pace * all.saturating_sub(done) as f64).ok()
 }
 
-fn lines(
-    stats: &Stats,
-    previous: &ShownTotals,
-    now: &ShownTotals,
-    left: Option<Duration>,
-) -> String {
+fn lines(stats: &Stats, previous: &ShownTotals, now: &ShownTotals, left: Option<Duration>) -> String {
     let seconds = now.at.duration_since(previous.at).as_secs_f64().max(1e-3);
     let pace = |now: u64, previous: u64| (now - previous) as f64 / seconds;
     let bytes = |pages: f64| ByteSize::new((pages * stats.page_size as f64) as u64);
@@ -109,17 +98,12 @@ mod tests {
         assert_eq!(remaining_time(Duration::from_secs(10), 0, 100), None);
         let ten = remaining_time(Duration::from_secs(10), 50, 100);
         assert_eq!(ten, Some(Duration::from_secs(10)));
-        assert_eq!(
-            remaining_time(Duration::from_secs(10), 100, 100),
-            Some(Duration::ZERO)
-        );
+        assert_eq!(remaining_time(Duration::from_secs(10), 100, 100), Some(Duration::ZERO));
     }
 
     #[test]
     fn the_lines_show_the_pools_activity() {
-        let pool = ebbpool::PoolOptions::new(4)
-            .open(ebbpool::storage::MemoryStorage::new(4096))
-            .expect("a pool");
+        let pool = ebbpool::PoolOptions::new(4).open(ebbpool::storage::MemoryStorage::new(4096)).expect("a pool");
         let before = ShownTotals::from_stats(&pool.stats());
         for page in 0..8 {
             pool.fix_write(page).expect("a page");
@@ -129,12 +113,7 @@ mod tests {
         now.at = before.at + Duration::from_secs(2);
         let text = lines(&stats, &before, &now, Some(Duration::from_secs(60)));
         assert_eq!(text.lines().count(), 2);
-        for part in [
-            "4 references/s",
-            "hit ratio 0.0000",
-            "60 seconds left",
-            "read 16 KiB/s",
-        ] {
+        for part in ["4 references/s", "hit ratio 0.0000", "60 seconds left", "read 16 KiB/s"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
     }

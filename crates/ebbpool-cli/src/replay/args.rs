@@ -19,12 +19,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) traces: Vec<String>,
     /// The file or block device for the pages: one that an earlier replay created, or a new one with
     /// --create
-    #[arg(
-        long,
-        value_name = "PATH",
-        required_unless_present = "memory",
-        conflicts_with = "memory"
-    )]
+    #[arg(long, value_name = "PATH", required_unless_present = "memory", conflicts_with = "memory")]
     pub(crate) file: Option<PathBuf>,
     /// Keep the pages in memory instead of a file
     #[arg(long)]
@@ -37,12 +32,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, requires = "file")]
     pub(crate) overwrite: bool,
     /// The policy, such as lru or cfdc:window=0.5,cluster=16
-    #[arg(
-        long,
-        value_name = "P",
-        required_unless_present = "policies",
-        conflicts_with = "policies"
-    )]
+    #[arg(long, value_name = "P", required_unless_present = "policies", conflicts_with = "policies")]
     pub(crate) policy: Option<String>,
     /// Policies to compare one after the other on the same file, separated by commas; may be
     /// repeated; 'all' is every online policy

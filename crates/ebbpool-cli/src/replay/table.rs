@@ -9,10 +9,7 @@ use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, WaitCounts};
 use crate::table::{self, FigureTable};
 
 fn bytes(count: Option<u64>) -> String {
-    count.map_or_else(
-        || "unknown".into(),
-        |bytes| ByteSize::new(bytes).to_string(),
-    )
+    count.map_or_else(|| "unknown".into(), |bytes| ByteSize::new(bytes).to_string())
 }
 
 fn microseconds(us: Option<f64>) -> String {
@@ -58,24 +55,12 @@ fn add_setting(figures: &mut FigureTable, replayed: &ReplayResult) {
 
 fn add_transfers(figures: &mut FigureTable, replayed: &ReplayResult) {
     let result = &replayed.result;
-    figures.row(
-        "reads",
-        with_causes(result.reads, result.bytes_read, &replayed.pages_read),
-    );
-    figures.row(
-        "writes",
-        with_causes(result.writes, result.bytes_written, &replayed.pages_written),
-    );
+    figures.row("reads", with_causes(result.reads, result.bytes_read, &replayed.pages_read));
+    figures.row("writes", with_causes(result.writes, result.bytes_written, &replayed.pages_written));
     figures.row("write calls", replayed.write_calls.to_string());
     figures.row("dirty left", result.dirty_left.to_string());
-    figures.row(
-        "bill per reference",
-        format!("{:.4} page reads", result.cost),
-    );
-    figures.row(
-        "time in I/O",
-        format!("{} a reference", microseconds(result.cost_us)),
-    );
+    figures.row("bill per reference", format!("{:.4} page reads", result.cost));
+    figures.row("time in I/O", format!("{} a reference", microseconds(result.cost_us)));
     figures.row("a page read took", microseconds(replayed.read_us));
     figures.row("a page write took", microseconds(replayed.write_us));
     figures.row("measured R", asymmetry(replayed.measured_asymmetry));
@@ -87,32 +72,15 @@ fn add_waits(figures: &mut FigureTable, replayed: &ReplayResult) {
         ("write calls took", &replayed.write_latency_us),
         ("syncs took", &replayed.sync_latency_us),
     ] {
-        if let Some(LatencyQuantiles {
-            median, p99, most, ..
-        }) = latency
-        {
+        if let Some(LatencyQuantiles { median, p99, most, .. }) = latency {
             let text = format!("median {median} µs, 99 % {p99} µs, longest {most} µs");
             figures.row(name, text);
         }
     }
-    let WaitCounts {
-        latch,
-        write,
-        frame,
-        ..
-    } = &replayed.waits;
-    figures.row(
-        "waits",
-        format!("{latch} for latches, {write} for writes, {frame} for frames"),
-    );
+    let WaitCounts { latch, write, frame, .. } = &replayed.waits;
+    figures.row("waits", format!("{latch} for latches, {write} for writes, {frame} for frames"));
     if replayed.delays > 0 {
-        figures.row(
-            "throttled",
-            format!(
-                "{} times, {:.2} s",
-                replayed.delays, replayed.delayed_seconds
-            ),
-        );
+        figures.row("throttled", format!("{} times, {:.2} s", replayed.delays, replayed.delayed_seconds));
     }
 }
 
@@ -122,11 +90,8 @@ fn pace(replayed: &ReplayResult) -> f64 {
 }
 
 fn with_causes(pages: u64, size: Option<u64>, causes: &BTreeMap<&'static str, u64>) -> String {
-    let several: Vec<String> = causes
-        .iter()
-        .filter(|&(_, &count)| count > 0)
-        .map(|(cause, count)| format!("{cause} {count}"))
-        .collect();
+    let several: Vec<String> =
+        causes.iter().filter(|&(_, &count)| count > 0).map(|(cause, count)| format!("{cause} {count}")).collect();
     match several.len() {
         0 | 1 => format!("{pages} ({})", bytes(size)),
         _ => format!("{pages} ({}): {}", bytes(size), several.join(", ")),
@@ -151,18 +116,7 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
         );
     }
     let mut table = table::plain();
-    let header = [
-        "",
-        "seconds",
-        "hit ratio",
-        "read",
-        "written",
-        "write calls",
-        "read µs",
-        "write µs",
-        "R",
-        "bill",
-    ];
+    let header = ["", "seconds", "hit ratio", "read", "written", "write calls", "read µs", "write µs", "R", "bill"];
     table::add_row(&mut table, header.map(String::from).to_vec());
     for replayed in all {
         let result = &replayed.result;
@@ -176,9 +130,7 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
             replayed.write_calls.to_string(),
             us(replayed.read_us),
             us(replayed.write_us),
-            replayed
-                .measured_asymmetry
-                .map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
+            replayed.measured_asymmetry.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
             format!("{:.4}", result.cost),
         ];
         table::add_row(&mut table, cells);

@@ -16,19 +16,13 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
     if result.padding_reads > 0 {
         figures.row("padding reads", result.padding_reads.to_string());
     }
-    for (name, pages) in [
-        ("background writes", result.background_writes),
-        ("checkpoint writes", result.checkpoint_writes),
-    ] {
+    for (name, pages) in [("background writes", result.background_writes), ("checkpoint writes", result.checkpoint_writes)] {
         if pages > 0 {
             figures.row(name, pages.to_string());
         }
     }
     figures.row("cluster switches", result.cluster_switches.to_string());
-    figures.row(
-        "cluster switch factor",
-        format!("{:.4}", result.cluster_switch_factor),
-    );
+    figures.row("cluster switch factor", format!("{:.4}", result.cluster_switch_factor));
     if let (Some(seconds), Some(rate)) = (result.seconds, result.references_per_second) {
         figures.row("seconds", format!("{seconds:.2}"));
         figures.row("references per second", format!("{rate:.0}"));
@@ -49,12 +43,7 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     figures.row("trace", result.trace.clone());
     figures.row("policy", result.policy.clone());
     figures.row("frames", pages_and_bytes(result.frames, result.page_size));
-    figures.row(
-        "page size",
-        result
-            .page_size
-            .map_or_else(unknown, |size| format!("{size} bytes")),
-    );
+    figures.row("page size", result.page_size.map_or_else(unknown, |size| format!("{size} bytes")));
     if let Some(device) = &result.device {
         figures.row("device", device.clone());
     }
@@ -79,10 +68,7 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
         figures.row("dirty before", result.dirty_before.to_string());
     }
     figures.row("dirty left", result.dirty_left.to_string());
-    figures.row(
-        "bill per reference",
-        format!("{} page reads", digits(result.cost)),
-    );
+    figures.row("bill per reference", format!("{} page reads", digits(result.cost)));
 }
 
 fn add_device(figures: &mut FigureTable, detailed: &DetailedResult) {
@@ -94,10 +80,7 @@ fn add_device(figures: &mut FigureTable, detailed: &DetailedResult) {
         figures.row("energy per reference", millijoules(joules));
     }
     if let Some(energy) = &detailed.energy {
-        figures.row(
-            "energy of the device",
-            format!("{:.3} J", energy.device_j()),
-        );
+        figures.row("energy of the device", format!("{:.3} J", energy.device_j()));
         if let Some(host_j) = energy.host_j() {
             figures.row("energy of the host", format!("{host_j:.3} J"));
         }

@@ -6,9 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::inspect::{
-    SqliteInspection, commits_before_damage, epoch_behind_damage, write_recovered,
-};
+use ebbpool_sqlite::inspect::{SqliteInspection, commits_before_damage, epoch_behind_damage, write_recovered};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -57,8 +55,7 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
         findings: inspection.findings(),
     };
     if inspection.holder().is_none() {
-        let before =
-            commits_before_damage(&inspection).map_err(SqliteError::reading(&args.path))?;
+        let before = commits_before_damage(&inspection).map_err(SqliteError::reading(&args.path))?;
         check.findings.extend(before.map(|commits| {
             let (path, commits) = (&check.path, counted(commits, "commit"));
             format!("{path}-wal is damaged, or a power cut has torn it: SQLite takes {commits} in, and later ones are behind the damage")
@@ -82,10 +79,7 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
             None => printed,
             Some(why) => Err(SqliteError::NotChecked { path, why }),
         },
-        (0, Some(holder)) => Err(SqliteError::Busy {
-            path,
-            process: holder_text(holder),
-        }),
+        (0, Some(holder)) => Err(SqliteError::Busy { path, process: holder_text(holder) }),
         (count, _) => Err(SqliteError::Findings { path, count }),
     }
 }
@@ -93,26 +87,20 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
 /// Why SQLite cannot check what recovery would give.
 fn why_not(inspection: &SqliteInspection) -> Option<String> {
     if let Some(holder) = inspection.holder() {
-        return Some(format!(
-            "it is open in {}; PRAGMA integrity_check in that program checks it",
-            holder_text(holder)
-        ));
+        return Some(format!("it is open in {}; PRAGMA integrity_check in that program checks it", holder_text(holder)));
     }
     if !inspection.findings().is_empty() {
         return Some("its files do not belong together".into());
     }
-    inspection
-        .is_unknown()
-        .then(|| "it is encrypted, or no database of SQLite".into())
+    inspection.is_unknown().then(|| "it is encrypted, or no database of SQLite".into())
 }
 
 /// Why a database could not be copied to a directory.
 fn copy_error(path: &Path, directory: &Path, source: io::Error) -> SqliteError {
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteError::NoRoom {
-            directory: directory.to_owned(),
-            path: path.to_owned(),
-        },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            SqliteError::NoRoom { directory: directory.to_owned(), path: path.to_owned() }
+        }
         _ => SqliteError::doing("copy it", path)(source),
     }
 }
@@ -157,11 +145,9 @@ impl SqliteCheck {
         directory: Option<&Path>,
     ) -> Result<(), SqliteError> {
         let parent = directory.map_or_else(env::temp_dir, Path::to_owned);
-        let own =
-            CopyDirectory::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
+        let own = CopyDirectory::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
         let copy = own.0.path().join("recovered.db");
-        write_recovered(inspection, &copy)
-            .map_err(|source| copy_error(&inspection.path, &parent, source))?;
+        write_recovered(inspection, &copy).map_err(|source| copy_error(&inspection.path, &parent, source))?;
         match sqlite.integrity_check(&copy) {
             Ok(findings) => {
                 self.findings.extend(findings);
@@ -206,10 +192,7 @@ mod tests {
     fn a_copy_without_room_names_the_directory_and_the_option() {
         let of = |kind| copy_error(Path::new("a.db"), Path::new("/tmp"), io::Error::from(kind));
         let text = of(io::ErrorKind::StorageFull).to_string();
-        assert!(
-            text.starts_with("/tmp has no room") && text.contains("--directory"),
-            "{text}"
-        );
+        assert!(text.starts_with("/tmp has no room") && text.contains("--directory"), "{text}");
         let other = of(io::ErrorKind::PermissionDenied).to_string();
         assert!(other.starts_with("a.db: cannot copy it"), "{other}");
     }

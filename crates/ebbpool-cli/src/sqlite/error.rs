@@ -14,14 +14,8 @@ use crate::failure::Failure;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SqliteError {
     #[error("{path}: cannot {what}: {source}")]
-    Io {
-        path: PathBuf,
-        what: &'static str,
-        source: io::Error,
-    },
-    #[error(
-        "{directory} has no room for a copy of {path} and its log; name another directory with --directory"
-    )]
+    Io { path: PathBuf, what: &'static str, source: io::Error },
+    #[error("{directory} has no room for a copy of {path} and its log; name another directory with --directory")]
     NoRoom { directory: PathBuf, path: PathBuf },
     #[error("cannot write standard output: {0}")]
     Output(io::Error),
@@ -35,9 +29,7 @@ pub(crate) enum SqliteError {
     Scope(#[from] ScopeError),
     #[error("--only {pattern}: {why}")]
     Only { pattern: String, why: &'static str },
-    #[error(
-        "{path} {why}; so its databases would be written as before. --force starts it all the same"
-    )]
+    #[error("{path} {why}; so its databases would be written as before. --force starts it all the same")]
     NotPreloaded { path: PathBuf, why: String },
     #[error(
         "this program carries no {}, and there is none beside it or in ../lib; build it with: cargo build --release -p ebbpool-sqlite-preload, and name it with --library",
@@ -59,13 +51,9 @@ pub(crate) enum SqliteError {
         ebbpool_sqlite::preload::LIBRARY
     )]
     OtherLibrary { path: PathBuf },
-    #[error(
-        "{path}: no code may be loaded from there, as with the mount option noexec ({source}); copy it elsewhere"
-    )]
+    #[error("{path}: no code may be loaded from there, as with the mount option noexec ({source}); copy it elsewhere")]
     NotLoadable { path: PathBuf, source: io::Error },
-    #[error(
-        "{path} has a character that LD_PRELOAD cannot have (a space, a colon or a dollar sign); move it"
-    )]
+    #[error("{path} has a character that LD_PRELOAD cannot have (a space, a colon or a dollar sign); move it")]
     UnusablePath { path: PathBuf },
     #[error("the environment variable {name} is not UTF-8")]
     NotUnicode { name: &'static str },
@@ -77,24 +65,16 @@ pub(crate) enum SqliteError {
     NoProgram { program: String, source: io::Error },
     #[error("{path} is open in {process}; end that process first")]
     Busy { path: PathBuf, process: String },
-    #[error(
-        "{what}; if {path} is the version to go on with, add --discard-log, which moves the log to {path}-ebb.stale"
-    )]
+    #[error("{what}; if {path} is the version to go on with, add --discard-log, which moves the log to {path}-ebb.stale")]
     OtherVersion { path: PathBuf, what: String },
     #[error("{what}; to go on without it, add --discard-log, which removes the mark")]
     NoLog { what: String },
-    #[error(
-        "{what}; recover it by that name, which find -samefile finds, or remove the other names first"
-    )]
+    #[error("{what}; recover it by that name, which find -samefile finds, or remove the other names first")]
     OtherNames { what: String },
     #[error("--discard-log gives data up, so it is for one database: name it in place of {path}")]
     DiscardInDirectory { path: PathBuf },
     #[error("{path}: {failed} of {all} databases were not recovered")]
-    SomeNotRecovered {
-        path: PathBuf,
-        failed: usize,
-        all: usize,
-    },
+    SomeNotRecovered { path: PathBuf, failed: usize, all: usize },
     #[error("{path} was not recovered: {what}")]
     NotRecovered { path: PathBuf, what: String },
     #[error("recovering needs SQLite: {0}; install it (libsqlite3-0), or name it with --sqlite")]
@@ -108,10 +88,7 @@ pub(crate) enum SqliteError {
     )]
     NotWritable { path: PathBuf, needed: &'static str },
     #[error("{path}: {source}")]
-    Sqlite {
-        path: PathBuf,
-        source: PlainSqliteError,
-    },
+    Sqlite { path: PathBuf, source: PlainSqliteError },
     #[error("{path}: the check found {count} {problems}", problems = if *count == 1 { "problem" } else { "problems" })]
     Findings { path: PathBuf, count: usize },
     #[error(
@@ -131,10 +108,7 @@ pub(crate) enum SqliteError {
     #[error(
         "{path} is a plain database by now, and everything that its log held is in place, but SQLite cannot read it: {source}; ebbpool sqlite check says what is damaged"
     )]
-    DamagedPages {
-        path: PathBuf,
-        source: PlainSqliteError,
-    },
+    DamagedPages { path: PathBuf, source: PlainSqliteError },
     #[error("{path} is not healthy: {what}")]
     Unhealthy { path: PathBuf, what: String },
 }
@@ -147,11 +121,7 @@ impl SqliteError {
 
     /// An error while something is done with a file.
     pub(super) fn doing(what: &'static str, path: &Path) -> impl Fn(io::Error) -> SqliteError {
-        move |source| SqliteError::Io {
-            path: path.to_owned(),
-            what,
-            source,
-        }
+        move |source| SqliteError::Io { path: path.to_owned(), what, source }
     }
 
     /// True if the command line is wrong, and not the database.

@@ -33,20 +33,12 @@ pub(super) struct CarriedLibrary {
 
 /// The library that `ebbpool sqlite run` preloads; `None` if this program was built without shared libraries.
 pub(super) fn preloaded() -> Option<CarriedLibrary> {
-    Some(CarriedLibrary {
-        name: LIBRARY,
-        bytes: embedded_library!(ebbpool_sqlite_preload)?,
-        is_preloaded: true,
-    })
+    Some(CarriedLibrary { name: LIBRARY, bytes: embedded_library!(ebbpool_sqlite_preload)?, is_preloaded: true })
 }
 
 /// The extension that SQLite loads.
 fn extension() -> Option<CarriedLibrary> {
-    Some(CarriedLibrary {
-        name: "libebbpool_sqlite.so",
-        bytes: embedded_library!(ebbpool_sqlite)?,
-        is_preloaded: false,
-    })
+    Some(CarriedLibrary { name: "libebbpool_sqlite.so", bytes: embedded_library!(ebbpool_sqlite)?, is_preloaded: false })
 }
 
 /// The path of a file with the extension that SQLite loads, and that this program carries.
@@ -87,14 +79,9 @@ impl fmt::Display for Unusable {
             Unusable::Io(error) => write!(formatter, "{error}"),
             Unusable::Others(path, why) => write!(formatter, "{} {why}", path.display()),
             Unusable::NotLoadable(error) => {
-                write!(
-                    formatter,
-                    "no code may be loaded from there, as with the mount option noexec ({error})"
-                )
+                write!(formatter, "no code may be loaded from there, as with the mount option noexec ({error})")
             }
-            Unusable::Separators => {
-                formatter.write_str("its path has a character that LD_PRELOAD cannot have")
-            }
+            Unusable::Separators => formatter.write_str("its path has a character that LD_PRELOAD cannot have"),
         }
     }
 }
@@ -110,9 +97,7 @@ impl CarriedLibrary {
     /// of the user, which is written where it is not there yet. Its name has a hash of its content, so that programs that
     /// were started by another version do not lose theirs.
     pub(super) fn file(self) -> Result<PathBuf, SqliteError> {
-        let is_it = |path: &PathBuf| {
-            has(path, self.bytes).unwrap_or(false) && !(self.is_preloaded && has_separator(path))
-        };
+        let is_it = |path: &PathBuf| has(path, self.bytes).unwrap_or(false) && !(self.is_preloaded && has_separator(path));
         let mut installed = installed(self.name).into_iter();
         if let Some(path) = installed.find(is_it) {
             return Ok(path);
@@ -147,9 +132,7 @@ impl CarriedLibrary {
             return Err(Unusable::Separators);
         }
         if !is_safe(&path) || !has(&path, self.bytes).unwrap_or(false) {
-            let mut file = tempfile::Builder::new()
-                .prefix(UNFINISHED)
-                .tempfile_in(&directory)?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&directory)?;
             file.write_all(&self.bytes[..self.bytes.len().min(1)])?;
             can_be_loaded(file.as_file()).map_err(Unusable::NotLoadable)?;
             file.write_all(&self.bytes[self.bytes.len().min(1)..])?;
@@ -167,16 +150,14 @@ impl CarriedLibrary {
     fn copied_into(self, directory: &Path) -> Result<PathBuf, SqliteError> {
         let path = directory.join(self.name);
         let mut file = OutputFile::create(&path)?;
-        file.write_all(self.bytes)
-            .map_err(SqliteError::doing("write it", &path))?;
+        file.write_all(self.bytes).map_err(SqliteError::doing("write it", &path))?;
         file.finish()?;
         // A service of another user is to load it, whatever the rights of files that this user makes.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::open(&path, flags, Mode::empty())
             .and_then(|file| rustix::fs::fchmod(file, Mode::from_raw_mode(0o644)))
             .map_err(|error| SqliteError::doing("let others read it", &path)(error.into()))?;
-        path.canonicalize()
-            .map_err(SqliteError::doing("find it", &path))
+        path.canonicalize().map_err(SqliteError::doing("find it", &path))
     }
 }
 
@@ -189,10 +170,7 @@ fn remove_unfinished(directory: &Path) {
     const HOUR: Duration = Duration::from_secs(3600);
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
-        let is_unfinished = entry
-            .file_name()
-            .as_bytes()
-            .starts_with(UNFINISHED.as_bytes());
+        let is_unfinished = entry.file_name().as_bytes().starts_with(UNFINISHED.as_bytes());
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
         if is_unfinished && age().is_some_and(|age| age > HOUR) {
             // Another process may remove it at the same time.
@@ -206,8 +184,7 @@ fn remove_unfinished(directory: &Path) {
 pub(super) fn installed(name: &str) -> Vec<PathBuf> {
     let program = env::current_exe().ok();
     let directory = program.as_deref().and_then(Path::parent);
-    let places =
-        directory.map(|directory| [directory.join(name), directory.join("../lib").join(name)]);
+    let places = directory.map(|directory| [directory.join(name), directory.join("../lib").join(name)]);
     let found = places.into_iter().flatten();
     let absolute = |path: PathBuf| path.canonicalize().ok();
     let is_usable = |path: &PathBuf| {
@@ -241,28 +218,16 @@ const READABLE: u32 = 0o755;
 /// The directories in which the files may be, best first. None is one that the system empties at its start, when another user
 /// could make it anew: programs have its path in their environment for as long as they run.
 fn places() -> Vec<PrivateDirectory> {
-    let variable = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|it| it.is_absolute())
-    };
+    let variable = |name: &str| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     // Not the directory of stored results, which the user may delete at any time.
     let own = || "ebbpool-sqlite".to_owned();
     let last = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     // A directory for caches is made where there is none, but not the home.
     let of_caches = |caches: PathBuf| {
         let (base, name) = (caches.parent()?, last(&caches)?);
-        Some(PrivateDirectory {
-            base: base.into(),
-            names: vec![name, own()],
-            mode: PRIVATE,
-        })
+        Some(PrivateDirectory { base: base.into(), names: vec![name, own()], mode: PRIVATE })
     };
-    let in_directory = |base: PathBuf, mode: u32| PrivateDirectory {
-        base,
-        names: vec![own()],
-        mode,
-    };
+    let in_directory = |base: PathBuf, mode: u32| PrivateDirectory { base, names: vec![own()], mode };
     let mut places = Vec::new();
     places.extend(variable("XDG_CACHE_HOME").and_then(of_caches));
     if rustix::process::geteuid().is_root() {
@@ -277,9 +242,7 @@ fn places() -> Vec<PrivateDirectory> {
 
 impl PrivateDirectory {
     fn path(&self) -> PathBuf {
-        self.names
-            .iter()
-            .fold(self.base.clone(), |path, name| path.join(name))
+        self.names.iter().fold(self.base.clone(), |path, name| path.join(name))
     }
 
     /// The directory, which is this user's alone; it is made if it is not there.
@@ -385,18 +348,10 @@ mod tests {
 
     use super::*;
 
-    const SOME: CarriedLibrary = CarriedLibrary {
-        name: "libsome.so",
-        bytes: b"the bytes of a library",
-        is_preloaded: true,
-    };
+    const SOME: CarriedLibrary = CarriedLibrary { name: "libsome.so", bytes: b"the bytes of a library", is_preloaded: true };
 
     fn below(base: &Path) -> PrivateDirectory {
-        PrivateDirectory {
-            base: base.into(),
-            names: vec!["ebbpool".into(), "sqlite".into()],
-            mode: PRIVATE,
-        }
+        PrivateDirectory { base: base.into(), names: vec!["ebbpool".into(), "sqlite".into()], mode: PRIVATE }
     }
 
     fn private() -> TempDir {
@@ -435,10 +390,7 @@ mod tests {
         assert_eq!(SOME.file_in(&place).expect("a file"), path);
         assert_eq!(fs::metadata(&path).expect("a file").ino(), first);
         // Another version has a file of its own.
-        let other = CarriedLibrary {
-            bytes: b"others",
-            ..SOME
-        };
+        let other = CarriedLibrary { bytes: b"others", ..SOME };
         assert_ne!(other.file_in(&place).expect("a file"), path);
         assert_eq!(fs::read(&path).expect("bytes"), SOME.bytes);
     }
@@ -492,16 +444,9 @@ mod tests {
         // A link that waits under the name.
         fs::remove_dir_all(own).expect("a directory");
         let target = home.path().join("target");
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&target)
-            .expect("a directory");
+        DirBuilder::new().mode(0o700).create(&target).expect("a directory");
         symlink(&target, own).expect("a link");
-        assert!(
-            refusal(&place).contains("not a directory"),
-            "{}",
-            refusal(&place)
-        );
+        assert!(refusal(&place).contains("not a directory"), "{}", refusal(&place));
         assert_eq!(fs::read_dir(&target).expect("a directory").count(), 0);
     }
 
@@ -512,24 +457,13 @@ mod tests {
         let path = SOME.file_in(&place).expect("a file");
         let own = path.parent().expect("a directory");
         if chown(own, Some(65534), None).is_err() {
-            let _ = writeln!(
-                io::stderr(),
-                "skipped: a directory of another user needs root"
-            );
+            let _ = writeln!(io::stderr(), "skipped: a directory of another user needs root");
             return;
         }
-        assert!(
-            refusal(&place).ends_with("belongs to another user"),
-            "{}",
-            refusal(&place)
-        );
+        assert!(refusal(&place).ends_with("belongs to another user"), "{}", refusal(&place));
         chown(own, Some(0), None).expect("root");
         chown(home.path(), Some(65534), None).expect("root");
-        assert!(
-            refusal(&place).ends_with("belongs to another user"),
-            "{}",
-            refusal(&place)
-        );
+        assert!(refusal(&place).ends_with("belongs to another user"), "{}", refusal(&place));
         chown(home.path(), Some(0), None).expect("root");
         chown(&path, Some(65534), None).expect("root");
         assert_eq!(SOME.file_in(&place).expect("a file"), path);
@@ -544,35 +478,15 @@ mod tests {
         let gone = home.path().join("gone");
         let file = home.path().join("file");
         fs::write(&file, "").expect("a file");
-        let bad = || {
-            vec![
-                below(&gone),
-                below(&spaces),
-                below(&file),
-                below(Path::new("/proc")),
-            ]
-        };
+        let bad = || vec![below(&gone), below(&spaces), below(&file), below(Path::new("/proc"))];
         let mut places = bad();
         places.push(below(home.path()));
         let path = SOME.file_below(&places).expect("a file");
-        assert!(
-            path.starts_with(
-                home.path()
-                    .canonicalize()
-                    .expect("a directory")
-                    .join("ebbpool")
-            )
-        );
+        assert!(path.starts_with(home.path().canonicalize().expect("a directory").join("ebbpool")));
         // No home is made where there is none.
         assert!(!gone.exists());
         let error = SOME.file_below(&bad()).expect_err("no place").to_string();
-        for part in [
-            "gone/ebbpool",
-            "LD_PRELOAD cannot have",
-            "/proc/ebbpool",
-            "--library",
-            "ebbpool sqlite libraries",
-        ] {
+        for part in ["gone/ebbpool", "LD_PRELOAD cannot have", "/proc/ebbpool", "--library", "ebbpool sqlite libraries"] {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
@@ -589,10 +503,7 @@ mod tests {
                 path
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
-            threads
-                .into_iter()
-                .map(|it| it.join().expect("no panic"))
-                .collect()
+            threads.into_iter().map(|it| it.join().expect("no panic")).collect()
         });
         assert!(paths.iter().all(|path| *path == paths[0]));
         let directory = paths[0].parent().expect("a directory");

@@ -81,16 +81,10 @@ fn say(text: &str) {
 fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let reading = SqliteError::reading(&args.path);
     let interrupted = OnceCell::new();
-    let is_over =
-        || STOP.load(Ordering::Relaxed) && interrupted.get_or_init(Instant::now).elapsed() > GRACE;
+    let is_over = || STOP.load(Ordering::Relaxed) && interrupted.get_or_init(Instant::now).elapsed() > GRACE;
     let path = named(&args.path)?;
     let watch = CommitWatch::open(&path, args.memory.bytes(), &is_over).map_err(&reading)?;
-    let models = WINDOWS.map(|window| {
-        WindowModel::new(Options {
-            window,
-            ..Options::default()
-        })
-    });
+    let models = WINDOWS.map(|window| WindowModel::new(Options { window, ..Options::default() }));
     let mut watched = Watched {
         watch,
         models: models.into(),
@@ -156,10 +150,7 @@ struct WatchLine {
 
 impl WatchLine {
     fn new() -> WatchLine {
-        WatchLine {
-            live: io::stderr().is_terminal().then(LiveLine::new).flatten(),
-            printed: 0.0,
-        }
+        WatchLine { live: io::stderr().is_terminal().then(LiveLine::new).flatten(), printed: 0.0 }
     }
 
     fn show(&mut self, watched: &Watched, length: Duration) {
@@ -174,10 +165,7 @@ impl WatchLine {
             None if watched.seconds - self.printed >= EVERY.as_secs_f64() => {
                 self.printed = watched.seconds;
                 let bytes = ebbpool_cost::ByteSize::new(written.log + written.in_place);
-                say(&format!(
-                    "after {:.0} s: {text}, {bytes} written",
-                    watched.seconds
-                ));
+                say(&format!("after {:.0} s: {text}, {bytes} written", watched.seconds));
             }
             None => {}
         }

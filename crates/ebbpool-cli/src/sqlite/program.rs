@@ -100,10 +100,7 @@ pub(super) fn obstacle(command: &[OsString], library: &Path) -> Option<Found> {
     let obstacle = if raises_rights(&path) {
         Obstacle::RaisesRights
     } else {
-        between(
-            &ElfFacts::from_file(&path)?,
-            ElfFacts::from_file(library).as_ref(),
-        )?
+        between(&ElfFacts::from_file(&path)?, ElfFacts::from_file(library).as_ref())?
     };
     Some(Found { path, obstacle })
 }
@@ -122,15 +119,8 @@ const RUNNERS: [(&str, &[&str]); 5] = [
     ("ld-linux", LOADER_OPTIONS),
     ("ld-musl", LOADER_OPTIONS),
 ];
-const LOADER_OPTIONS: &[&str] = &[
-    "--library-path",
-    "--inhibit-rpath",
-    "--audit",
-    "--preload",
-    "--argv0",
-    "--glibc-hwcaps-prepend",
-    "--glibc-hwcaps-mask",
-];
+const LOADER_OPTIONS: &[&str] =
+    &["--library-path", "--inhibit-rpath", "--audit", "--preload", "--argv0", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"];
 
 /// The program that a command runs in the end, where its first words are programs such as `env` and `nice`. `None` without
 /// one.
@@ -213,14 +203,8 @@ fn first_bytes(path: &Path) -> Option<Vec<u8>> {
 /// The program that runs a script, of which the first bytes are passed: that of its `#!` line, or the one that `env` or its
 /// like there looks for. `None` if it is no script.
 fn interpreter(bytes: &[u8]) -> Option<OsString> {
-    let line = bytes
-        .strip_prefix(b"#!")?
-        .split(|byte| *byte == b'\n')
-        .next()?;
-    let words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-        .map(OsStr::from_bytes);
+    let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let words: Vec<&OsStr> = words.collect();
     run_in_the_end(&words).map(OsString::from)
 }
@@ -463,8 +447,7 @@ mod tests {
     }
 
     const NOTHING: &str = "int main(void) { return 0; }";
-    const OWN: &str =
-        "int sqlite3_open_v2(void) { return 0; } int main(void) { return sqlite3_open_v2(); }";
+    const OWN: &str = "int sqlite3_open_v2(void) { return 0; } int main(void) { return sqlite3_open_v2(); }";
     const CALLS: &str = "int sqlite3_open_v2(void); int main(void) { return sqlite3_open_v2(); }";
     const GO: &str = "__attribute__((section(\".go.buildinfo\"))) int go = 1;";
     const NODE: &str = "int napi_module_register(void) { return 0; } int main(void) { return 0; }";
@@ -484,21 +467,14 @@ mod tests {
         let shared = shared.to_str().expect("a path in UTF-8");
         let go_nothing = format!("{GO} {NOTHING}");
         let go_calls = format!("{GO} {CALLS}");
-        let other = Obstacle::OtherLibc {
-            program: other_libc,
-            library: own_libc,
-        };
+        let other = Obstacle::OtherLibc { program: other_libc, library: own_libc };
         let static_go = Obstacle::Static { is_go: true };
         for (source, more, expected) in [
             (NOTHING, &[][..], None),
             (CALLS, &[shared], None),
             (OWN, &[], Some(Obstacle::OwnSqlite)),
             (OWN, &["-rdynamic", "-s"], Some(Obstacle::OwnSqlite)),
-            (
-                NOTHING,
-                &["-static"],
-                Some(Obstacle::Static { is_go: false }),
-            ),
+            (NOTHING, &["-static"], Some(Obstacle::Static { is_go: false })),
             (&go_nothing, &["-static"], Some(static_go)),
             (&go_nothing, &[], Some(Obstacle::Go)),
             (&go_calls, &[shared], None),
@@ -588,11 +564,7 @@ mod tests {
         file.extend(1u32.to_le_bytes());
         file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
         file.extend(0u32.to_le_bytes());
-        file.extend(
-            [64u16, 56, SEGMENTS, 64, 0, 0]
-                .map(u16::to_le_bytes)
-                .concat(),
-        );
+        file.extend([64u16, 56, SEGMENTS, 64, 0, 0].map(u16::to_le_bytes).concat());
         for at in 0..u64::from(SEGMENTS) {
             file.extend([elf::PT_INTERP, 4].map(u32::to_le_bytes).concat());
             let numbers = [8192 + at, 0, 0, BYTES, BYTES, 1];

@@ -91,29 +91,16 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
                 Ok(recovery) => (recovery.recovered, recovery.steps, None),
                 Err(error) => (false, Vec::new(), Some(error.to_string())),
             };
-            RecoveredDatabase {
-                path: database.display().to_string(),
-                recovered,
-                steps,
-                error,
-            }
+            RecoveredDatabase { path: database.display().to_string(), recovered, steps, error }
         })
         .collect();
     let all = databases.len();
     let failed = databases.iter().filter(|it| it.error.is_some()).count();
-    let result = SqliteRecovery {
-        recovered: databases.iter().any(|it| it.recovered),
-        databases,
-        ..SqliteRecovery::new(path)
-    };
+    let result = SqliteRecovery { recovered: databases.iter().any(|it| it.recovered), databases, ..SqliteRecovery::new(path) };
     let printed = print(&result, args.format, SqliteRecovery::directory_to_text);
     match failed {
         0 => printed,
-        failed => Err(SqliteError::SomeNotRecovered {
-            path: path.clone(),
-            failed,
-            all,
-        }),
+        failed => Err(SqliteError::SomeNotRecovered { path: path.clone(), failed, all }),
     }
 }
 
@@ -159,10 +146,7 @@ fn goes_through_vfs(path: &Path) -> bool {
 fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecovery, SqliteError> {
     let inspection = inspected(path)?;
     if let Some(holder) = inspection.holder() {
-        return Err(SqliteError::Busy {
-            path: path.to_owned(),
-            process: holder_text(holder),
-        });
+        return Err(SqliteError::Busy { path: path.to_owned(), process: holder_text(holder) });
     }
     let discarded = discarded(&inspection, args.discard_log)?;
     if !inspection.is_plain() {
@@ -173,9 +157,9 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         && let Discarded::Nothing = discarded
         && let Some(need) = missing_bytes(&inspection)
     {
-        recovery.steps.push(format!(
-            "the file system may have {need} too little room for that; then nothing is lost, and the log stays"
-        ));
+        recovery
+            .steps
+            .push(format!("the file system may have {need} too little room for that; then nothing is lost, and the log stays"));
     }
     // Found before anything is moved, and with `--dry-run` too, which fails where recovery would.
     let sqlite = match inspection.is_plain() {
@@ -205,10 +189,7 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
 }
 
 /// Fails where recovery cannot succeed, so that `--dry-run` does too.
-fn refuse_where_it_would_fail(
-    inspection: &SqliteInspection,
-    discarded: &Discarded,
-) -> Result<(), SqliteError> {
+fn refuse_where_it_would_fail(inspection: &SqliteInspection, discarded: &Discarded) -> Result<(), SqliteError> {
     use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
     let path = &inspection.path;
     let is_given_up = !matches!(discarded, Discarded::Nothing);
@@ -252,10 +233,7 @@ fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Resul
     match (left.is_plain(), missing_room(&left)) {
         (true, _) => Ok(()),
         (false, Some(error)) => Err(error),
-        (false, None) => Err(SqliteError::NotRecovered {
-            path: path.to_owned(),
-            what: "its log is still there".into(),
-        }),
+        (false, None) => Err(SqliteError::NotRecovered { path: path.to_owned(), what: "its log is still there".into() }),
     }
 }
 
@@ -272,10 +250,7 @@ fn not_recovered(left: &SqliteInspection, source: PlainSqliteError) -> SqliteErr
 /// The error where the file system has less room than a recovery may need: the pages of the log go to `-wal` first, and new
 /// ones then make the database longer.
 fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
-    missing_bytes(inspection).map(|need| SqliteError::NoRoomToRecover {
-        path: inspection.path.clone(),
-        need,
-    })
+    missing_bytes(inspection).map(|need| SqliteError::NoRoomToRecover { path: inspection.path.clone(), need })
 }
 
 /// The bytes that the file system lacks for such a recovery.
@@ -311,9 +286,7 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
     let what = || inspection.findings().join("; ");
     if inspection.lacks_log() {
         return match may_discard {
-            _ if inspection.may_have_log_elsewhere() => {
-                Err(SqliteError::OtherNames { what: what() })
-            }
+            _ if inspection.may_have_log_elsewhere() => Err(SqliteError::OtherNames { what: what() }),
             true => Ok(Discarded::Mark),
             false => Err(SqliteError::NoLog { what: what() }),
         };
@@ -322,9 +295,7 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
         None | Some(LogFit::NoEpochs | LogFit::Fits | LogFit::Foreign) => {
             return Ok(Discarded::Nothing);
         }
-        Some(
-            LogFit::NotMarked | LogFit::OtherDatabase | LogFit::Damaged | LogFit::LaterVersion(_),
-        ) => {}
+        Some(LogFit::NotMarked | LogFit::OtherDatabase | LogFit::Damaged | LogFit::LaterVersion(_)) => {}
     }
     if !may_discard {
         let (path, what) = (path.clone(), what());
@@ -348,10 +319,7 @@ fn discard(path: &Path, stale: Option<&Path>) -> Result<(), SqliteError> {
         None => "remove its mark",
     };
     discard_log(path, stale).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => SqliteError::Busy {
-            path: path.to_owned(),
-            process: "another process".into(),
-        },
+        io::ErrorKind::WouldBlock => SqliteError::Busy { path: path.to_owned(), process: "another process".into() },
         _ => SqliteError::doing(what, path)(error),
     })
 }
@@ -385,10 +353,7 @@ impl SqliteRecovery {
             steps.push("SQLite rolls the transaction in -journal back".into());
         }
         if wal_commits > 0 {
-            steps.push(format!(
-                "SQLite brings {} of -wal in place",
-                counted(wal_commits, "commit")
-            ));
+            steps.push(format!("SQLite brings {} of -wal in place", counted(wal_commits, "commit")));
         }
         if let Discarded::Mark = discarded {
             steps.push("what the deleted -ebb held is given up".into());
@@ -404,22 +369,15 @@ impl SqliteRecovery {
                 age_text(log.last_epoch)
             ));
         }
-        if inspection
-            .header
-            .as_ref()
-            .is_some_and(|header| header.is_marked)
-        {
+        if inspection.header.as_ref().is_some_and(|header| header.is_marked) {
             steps.push("the mark is removed, so that every SQLite may write the database".into());
         }
         match log.map(|log| log.fit) {
             Some(LogFit::Foreign) => {
-                steps
-                    .push("-ebb is no log of Ebbpool, and moves to a free name, -ebb.stale".into());
+                steps.push("-ebb is no log of Ebbpool, and moves to a free name, -ebb.stale".into());
             }
             Some(_) => steps.push("-ebb is removed".into()),
-            None if inspection.has_empty_log => {
-                steps.push("-ebb, which is empty, is removed".into())
-            }
+            None if inspection.has_empty_log => steps.push("-ebb, which is empty, is removed".into()),
             None => {}
         }
         SqliteRecovery {
@@ -462,15 +420,16 @@ impl SqliteRecovery {
         let mut text: String = steps.collect();
         let path = escaped(&self.path);
         text += &match (self.recovered, self.steps.is_empty()) {
-            (true, _) if self.is_unknown => format!(
-                "{path} has no log any more; it is encrypted, or no database of SQLite\n"
-            ),
+            (true, _) if self.is_unknown => format!("{path} has no log any more; it is encrypted, or no database of SQLite\n"),
             (true, _) => format!("{path} is a plain database\n"),
-            (false, true) if self.is_unknown => format!(
-                "{path} has no log, so that there is nothing to recover; it is encrypted, or no database of SQLite\n"
-            ),
+            (false, true) if self.is_unknown => {
+                format!("{path} has no log, so that there is nothing to recover; it is encrypted, or no database of SQLite\n")
+            }
             (false, true) => format!("{path} is a plain database already\n"),
-            (false, false) => "nothing was done; leave --dry-run out to do it. Whether its pages are whole, ebbpool sqlite check says\n".into(),
+            (false, false) => {
+                "nothing was done; leave --dry-run out to do it. Whether its pages are whole, ebbpool sqlite check says\n"
+                    .into()
+            }
         };
         text
     }

@@ -32,11 +32,7 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
         Some(path) => library(Some(path))?,
         None => library(env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).as_deref())?,
     };
-    let mut variables = vec![
-        (PRELOAD, preload(&library)?),
-        (VARIABLE, "1".into()),
-        (OPTIONS, options.into()),
-    ];
+    let mut variables = vec![(PRELOAD, preload(&library)?), (VARIABLE, "1".into()), (OPTIONS, options.into())];
     variables.extend(files(&args.only)?.map(|files| (FILES_VARIABLE, files.into())));
     let Some((program, arguments)) = args.program.split_first() else {
         if libraries::is_private(&library) {
@@ -55,10 +51,7 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
     if !args.force
         && let Some(found) = obstacle(&args.program, &library)
     {
-        return Err(SqliteError::NotPreloaded {
-            path: found.path,
-            why: found.obstacle.to_string(),
-        });
+        return Err(SqliteError::NotPreloaded { path: found.path, why: found.obstacle.to_string() });
     }
     // The program takes this process over, so that its signals and its exit code are its own.
     let source = Command::new(program).args(arguments).envs(variables).exec();
@@ -78,10 +71,7 @@ fn variable(name: &'static str) -> Result<Option<String>, SqliteError> {
 /// The databases that go through the VFS: those of the command line, or those of the environment.
 fn files(only: &[String]) -> Result<Option<String>, SqliteError> {
     for pattern in only {
-        let wrong = |why| SqliteError::Only {
-            pattern: pattern.clone(),
-            why,
-        };
+        let wrong = |why| SqliteError::Only { pattern: pattern.clone(), why };
         Scope::parse(pattern).map_err(|error| wrong(error.why()))?;
         if pattern.starts_with('/') && Path::new(pattern).is_dir() {
             return Err(wrong(Scope::OF_DIRECTORY));
@@ -108,10 +98,7 @@ fn show(variables: &[(&'static str, OsString)]) -> Result<(), SqliteError> {
         text.extend(shown(name, value));
         text.push(b'\n');
     }
-    io::stdout()
-        .lock()
-        .write_all(&text)
-        .map_err(SqliteError::Output)
+    io::stdout().lock().write_all(&text).map_err(SqliteError::Output)
 }
 
 /// A variable as a word of `Environment=`, in quotes where it needs some.
@@ -167,10 +154,7 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
         let loaded = File::open(&library).and_then(|file| can_be_loaded(&file));
         return match loaded {
             Ok(()) => Ok(library),
-            Err(source) => Err(SqliteError::NotLoadable {
-                path: library,
-                source,
-            }),
+            Err(source) => Err(SqliteError::NotLoadable { path: library, source }),
         };
     }
     if let Some(carried) = libraries::preloaded() {
@@ -183,9 +167,7 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
 /// The library before those that are preloaded already.
 fn preload(library: &Path) -> Result<OsString, SqliteError> {
     if libraries::has_separator(library) {
-        return Err(SqliteError::UnusablePath {
-            path: library.into(),
-        });
+        return Err(SqliteError::UnusablePath { path: library.into() });
     }
     let mut list = OsString::from(library);
     if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {

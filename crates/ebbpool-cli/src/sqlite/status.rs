@@ -212,14 +212,10 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                 ));
             }
         }
-        (None, Some(holder))
-            if holder.is_exclusive && (is_silent(holder) || inspection.needs_vfs()) =>
-        {
-            findings.push(format!(
-                "{} does not say whether its last epoch succeeded; its user and root may ask it",
-                holder_text(holder)
-            ))
-        }
+        (None, Some(holder)) if holder.is_exclusive && (is_silent(holder) || inspection.needs_vfs()) => findings.push(format!(
+            "{} does not say whether its last epoch succeeded; its user and root may ask it",
+            holder_text(holder)
+        )),
         (None, _) => {}
     }
     findings
@@ -238,9 +234,7 @@ const LATE_SECONDS: f64 = 10.0;
 fn late_text(owner: &OwnerHealth) -> Option<String> {
     let (process, said) = (owner.process, &owner.database);
     if is_stopped(process) {
-        return Some(format!(
-            "process {process} is stopped (SIGSTOP, or Ctrl-Z), and makes nothing durable until it goes on"
-        ));
+        return Some(format!("process {process} is stopped (SIGSTOP, or Ctrl-Z), and makes nothing durable until it goes on"));
     }
     let age = seconds_since(said.oldest_unsaved?);
     let window = said.window_seconds;
@@ -324,11 +318,7 @@ pub(super) fn age_text(time: u64) -> String {
 }
 
 impl SqliteStatus {
-    fn new(
-        inspection: &SqliteInspection,
-        findings: Vec<String>,
-        card: &WearingDevice,
-    ) -> SqliteStatus {
+    fn new(inspection: &SqliteInspection, findings: Vec<String>, card: &WearingDevice) -> SqliteStatus {
         let header = inspection.header.as_ref();
         let log = inspection.log.as_ref();
         let wal = inspection.wal.as_ref();
@@ -342,8 +332,7 @@ impl SqliteStatus {
             plain: inspection.is_plain() && !inspection.is_unknown(),
             has_no_log: inspection.is_plain(),
             is_log_awaited: is_log_awaited(inspection),
-            is_in_wal: header.is_some_and(|header| header.is_marked && !header.has_generation)
-                && log.is_none(),
+            is_in_wal: header.is_some_and(|header| header.is_marked && !header.has_generation) && log.is_none(),
             log: match log {
                 Some(_) => "deltas",
                 None if has_commits => "wal",
@@ -358,11 +347,7 @@ impl SqliteStatus {
                 last_epoch_ms: log.last_epoch,
                 fit: fit_name(log.fit),
             }),
-            wal: wal.map(|wal| WalFile {
-                bytes: wal.bytes,
-                commits: wal.commits,
-                frames: wal.frames,
-            }),
+            wal: wal.map(|wal| WalFile { bytes: wal.bytes, commits: wal.commits, frames: wal.frames }),
             hot_journal_bytes: inspection.hot_journal,
             locked_by: inspection.lock.map(|holder| LockedBy {
                 process: holder.process,
@@ -409,21 +394,13 @@ impl SqliteStatus {
         }
         if let Some(ebb) = &self.ebb {
             table.row("log", ebb.to_text(path));
-            let is_said = self
-                .health
-                .as_ref()
-                .is_some_and(|it| it.last_epoch_ms.is_some());
+            let is_said = self.health.as_ref().is_some_and(|it| it.last_epoch_ms.is_some());
             if ebb.epochs > 0 && !is_said {
                 table.row("last epoch", age_text(ebb.last_epoch_ms));
             }
         }
         if self.is_log_awaited {
-            table.row(
-                "log",
-                format!(
-                    "{path}-ebb was deleted; the process notices before the next commit is durable"
-                ),
-            );
+            table.row("log", format!("{path}-ebb was deleted; the process notices before the next commit is durable"));
         }
         if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
             let (commits, frames) = (counted(wal.commits, "commit"), counted(wal.frames, "page"));
@@ -463,17 +440,14 @@ impl SqliteStatus {
                         counted(commits, "commit")
                     ),
                     Some(locked) if locked.is_of_vfs => {
-                        "a process has it open; the files are a plain database, without what that process has in memory only".into()
+                        "a process has it open; the files are a plain database, without what that process has in memory only"
+                            .into()
                     }
-                    _ if is_unknown => {
-                        "there is no log to recover; it is encrypted, or no database of SQLite".into()
-                    }
+                    _ if is_unknown => "there is no log to recover; it is encrypted, or no database of SQLite".into(),
                     _ => "it is a plain database; there is nothing to recover".into(),
                 }
             }
-            (false, Some(_)) => {
-                "its program has it open; when it is closed, it is a plain database".into()
-            }
+            (false, Some(_)) => "its program has it open; when it is closed, it is a plain database".into(),
             (false, None) if is_ours => format!(
                 "the next program with the VFS brings the log in place, as does: ebbpool sqlite recover {}",
                 escaped(&self.path)
@@ -484,12 +458,8 @@ impl SqliteStatus {
 
     fn mark_text(&self) -> &'static str {
         match (self.marked, self.is_in_wal) {
-            (true, true) => {
-                "yes: SQLite without the VFS reads everything that is durable, and writes nothing"
-            }
-            (true, false) => {
-                "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing"
-            }
+            (true, true) => "yes: SQLite without the VFS reads everything that is durable, and writes nothing",
+            (true, false) => "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing",
             (false, _) => "no",
         }
     }
@@ -498,10 +468,7 @@ impl SqliteStatus {
 impl SqliteHealth {
     fn from_owner(owner: &OwnerHealth) -> SqliteHealth {
         let said = &owner.database;
-        let note = |note: &HealthNote| SqliteHealthNote {
-            time_ms: note.time,
-            text: note.text.clone(),
-        };
+        let note = |note: &HealthNote| SqliteHealthNote { time_ms: note.time, text: note.text.clone() };
         SqliteHealth {
             process: owner.process,
             version: owner.version.clone(),
@@ -530,8 +497,7 @@ impl SqliteHealth {
         let memory = match (self.unsaved_commits, self.oldest_unsaved_seconds) {
             (0, _) => "nothing that is not durable".into(),
             (count, oldest) => {
-                let age =
-                    oldest.map_or(String::new(), |age| format!(", the oldest {age:.0} s old"));
+                let age = oldest.map_or(String::new(), |age| format!(", the oldest {age:.0} s old"));
                 let bytes = ByteSize::new(self.unsaved_bytes);
                 format!("{}, {bytes}{age}", counted(count, "commit"))
             }
@@ -541,10 +507,7 @@ impl SqliteHealth {
         if let Some(time) = self.last_epoch_ms {
             rows.push(("last epoch", age_text(time)));
         }
-        for (name, note) in [
-            ("last error", &self.last_error),
-            ("refused", &self.last_refusal),
-        ] {
+        for (name, note) in [("last error", &self.last_error), ("refused", &self.last_refusal)] {
             if let Some(note) = note {
                 let (age, text) = (age_text(note.time_ms), one_line(&note.text));
                 rows.push((name, format!("{age}: {text}")));
@@ -576,6 +539,5 @@ fn years(inspection: &SqliteInspection, card: &WearingDevice) -> Option<f64> {
     let seconds = log.last_epoch.saturating_sub(log.began) as f64 / 1e3;
     let checkpoint = log.changed_pages * u64::from(log.page_size) * 2;
     let bytes = log.used_bytes + checkpoint;
-    card.years(bytes, seconds)
-        .filter(|_| seconds >= LEAST_SECONDS)
+    card.years(bytes, seconds).filter(|_| seconds >= LEAST_SECONDS)
 }

@@ -18,22 +18,8 @@ fn words(command: &Value) -> Vec<String> {
 fn the_commands_of_the_page_have_its_figures() {
     let ebbpool = Ebbpool::in_repository();
     let advice = ebbpool.json(&[
-        "advise",
-        TRACE,
-        "--page-size",
-        "8k",
-        "--frames",
-        "512KiB",
-        "--now",
-        "gclock",
-        "--memory-budget",
-        "2MiB",
-        "--rate",
-        "100/s",
-        "--device",
-        "sd-a1",
-        "--warmup",
-        "10%",
+        "advise", TRACE, "--page-size", "8k", "--frames", "512KiB", "--now", "gclock", "--memory-budget", "2MiB", "--rate",
+        "100/s", "--device", "sd-a1", "--warmup", "10%",
     ]);
     assert_eq!(advice["now"]["frames"], 64);
     let commands = advice["commands"].as_array().expect("commands");
@@ -48,32 +34,18 @@ fn the_commands_of_the_page_have_its_figures() {
     let cells = rows(about("now and then"));
     for load in ["now", "then", "same_memory"] {
         let load = &advice[load];
-        let is_it =
-            |row: &&Value| row["policy"] == load["policy"] && row["frames"] == load["frames"];
-        let row = cells
-            .iter()
-            .find(is_it)
-            .unwrap_or_else(|| panic!("no {load}"));
-        assert_eq!(
-            (&row["reads"], &row["writes"]),
-            (&load["reads"], &load["writes"])
-        );
+        let is_it = |row: &&Value| row["policy"] == load["policy"] && row["frames"] == load["frames"];
+        let row = cells.iter().find(is_it).unwrap_or_else(|| panic!("no {load}"));
+        assert_eq!((&row["reads"], &row["writes"]), (&load["reads"], &load["writes"]));
         assert_eq!(row["cost"], load["cost"]);
         let per_second = 100.0 * load["reads"].as_f64().expect("reads") / 36_000.0;
         let found = load["reads_per_second"].as_f64().expect("reads a second");
-        assert!(
-            (found - per_second).abs() < 1e-9 * per_second,
-            "{found} {per_second}"
-        );
+        assert!((found - per_second).abs() < 1e-9 * per_second, "{found} {per_second}");
     }
     let curve = rows(about("the bill against memory"));
     for point in advice["curve"].as_array().expect("a curve") {
-        let is_it =
-            |row: &&Value| row["policy"] == point["policy"] && row["frames"] == point["frames"];
-        let row = curve
-            .iter()
-            .find(is_it)
-            .unwrap_or_else(|| panic!("no {point}"));
+        let is_it = |row: &&Value| row["policy"] == point["policy"] && row["frames"] == point["frames"];
+        let row = curve.iter().find(is_it).unwrap_or_else(|| panic!("no {point}"));
         // The point of a size that ran exactly is divided in another order.
         let [found, expected] = [row, point].map(|it| it["cost"].as_f64().expect("a bill"));
         assert!((found - expected).abs() < 1e-12 * expected, "{point}");
@@ -84,36 +56,15 @@ fn the_commands_of_the_page_have_its_figures() {
 fn the_page_fits_a_screen() {
     let ebbpool = Ebbpool::in_repository();
     let page = ebbpool.stdout(&[
-        "advise",
-        TRACE,
-        "--page-size",
-        "8k",
-        "--frames",
-        "100",
-        "--server",
-        "postgresql",
-        "--duration",
-        "2h",
-        "--device",
-        "sd-a1",
-        "--life",
-        "5y",
+        "advise", TRACE, "--page-size", "8k", "--frames", "100", "--server", "postgresql", "--duration", "2h", "--device",
+        "sd-a1", "--life", "5y",
     ]);
     let (page, commands) = page.split_once("Commands").expect("commands");
     assert!(page.lines().count() <= 64, "{page}");
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 104),
-        "{page}"
-    );
-    for words in [
-        "Take ",
-        "Set shared_buffers from 800kB to 1600kB: reads -",
-        "checkpoint_timeout",
-        "knee",
-        "R = ",
-        "a day",
-        "years",
-    ] {
+    assert!(page.lines().all(|line| line.chars().count() <= 104), "{page}");
+    for words in
+        ["Take ", "Set shared_buffers from 800kB to 1600kB: reads -", "checkpoint_timeout", "knee", "R = ", "a day", "years"]
+    {
         assert!(page.contains(words), "no {words}: {page}");
     }
     assert!(commands.contains("ebbpool compare") && commands.contains("ebbpool curve"));
@@ -124,21 +75,11 @@ fn what_is_not_known_is_null_and_the_page_names_the_option() {
     let ebbpool = Ebbpool::in_repository();
     let args = ["advise", TRACE, "--frames", "100"];
     let advice = ebbpool.json(&args);
-    for field in [
-        "reads_per_second",
-        "bytes_written_per_day",
-        "life_years",
-        "bytes",
-    ] {
+    for field in ["reads_per_second", "bytes_written_per_day", "life_years", "bytes"] {
         assert!(advice["now"][field].is_null(), "{field}: {advice}");
     }
     let page = ebbpool.stdout(&args);
-    for option in [
-        "--duration",
-        "--page-size",
-        "--now",
-        "--device or --asymmetry",
-    ] {
+    for option in ["--duration", "--page-size", "--now", "--device or --asymmetry"] {
         assert!(page.contains(option), "no {option}: {page}");
     }
 }
@@ -150,12 +91,9 @@ fn a_native_trace_with_times_has_its_own_clock() {
         "message trace { REQUIRED INT64 time_us; REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }",
     );
     let file = std::fs::File::create(ebbpool.path("timed.parquet")).expect("a file");
-    let mut writer = parquet::file::writer::SerializedFileWriter::new(
-        file,
-        schema.expect("a schema").into(),
-        Default::default(),
-    )
-    .expect("a writer");
+    let mut writer =
+        parquet::file::writer::SerializedFileWriter::new(file, schema.expect("a schema").into(), Default::default())
+            .expect("a writer");
     // Two row groups of 1,000 references, 10 ms apart.
     for group in 0..2i64 {
         let rows = 1000 * group..1000 * (group + 1);
@@ -165,17 +103,11 @@ fn a_native_trace_with_times_has_its_own_clock() {
         let writes: Vec<bool> = rows.map(|row| row % 3 == 0).collect();
         for values in [times, pages] {
             let mut column = columns.next_column().expect("a column").expect("a column");
-            column
-                .typed::<parquet::data_type::Int64Type>()
-                .write_batch(&values, None, None)
-                .expect("values");
+            column.typed::<parquet::data_type::Int64Type>().write_batch(&values, None, None).expect("values");
             column.close().expect("a column");
         }
         let mut column = columns.next_column().expect("a column").expect("a column");
-        column
-            .typed::<parquet::data_type::BoolType>()
-            .write_batch(&writes, None, None)
-            .expect("values");
+        column.typed::<parquet::data_type::BoolType>().write_batch(&writes, None, None).expect("values");
         column.close().expect("a column");
         columns.close().expect("a row group");
     }
@@ -184,9 +116,7 @@ fn a_native_trace_with_times_has_its_own_clock() {
         let args = [&["advise", "timed.parquet", "--frames", "10"], more].concat();
         let advice = ebbpool.json(&args);
         assert_eq!(advice["arrivals"]["source"], "trace_times", "{advice}");
-        advice["arrivals"]["references_per_second"]
-            .as_f64()
-            .expect("a rate")
+        advice["arrivals"]["references_per_second"].as_f64().expect("a rate")
     };
     assert!((rate(&[]) - 100.0).abs() < 1e-9);
     assert!((rate(&["--skip", "900", "--limit", "200"]) - 100.0).abs() < 1e-9);
@@ -194,36 +124,17 @@ fn a_native_trace_with_times_has_its_own_clock() {
     let both = ["--concat", "timed.parquet", "--warmup", "50%"];
     assert!((rate(&both) - 100.0).abs() < 1e-9);
     // The checkpoints of the present policy, by the trace's own times: 1,999 references of 10 ms, and one every 100 of them.
-    let args = [
-        "advise",
-        "timed.parquet",
-        "--frames",
-        "200",
-        "--now",
-        "postgres:checkpoint_timeout=1",
-    ];
+    let args = ["advise", "timed.parquet", "--frames", "200", "--now", "postgres:checkpoint_timeout=1"];
     let advice = ebbpool.json(&args);
-    assert_eq!(
-        (&advice["now"]["policy"], &advice["checkpoints"]),
-        (&"postgres".into(), &"1s".into())
-    );
+    assert_eq!((&advice["now"]["policy"], &advice["checkpoints"]), (&"postgres".into(), &"1s".into()));
     let commands = advice["commands"].as_array().expect("commands");
     let now = commands.iter().find(|it| it["about"] == "now and then");
     let words = words(now.expect("a command"));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    assert!(
-        words.windows(2).any(|pair| pair == ["--checkpoints", "1s"]),
-        "{words:?}"
-    );
+    assert!(words.windows(2).any(|pair| pair == ["--checkpoints", "1s"]), "{words:?}");
     let rows = ebbpool.rows(&words);
-    let of_now = rows
-        .iter()
-        .find(|row| row["policy"] == "postgres")
-        .expect("a row");
-    assert_eq!(
-        of_now["checkpoint_writes"],
-        advice["now"]["checkpoint_writes"]
-    );
+    let of_now = rows.iter().find(|row| row["policy"] == "postgres").expect("a row");
+    assert_eq!(of_now["checkpoint_writes"], advice["now"]["checkpoint_writes"]);
     // Nothing is evicted; each checkpoint writes the pages that 33 or 34 references have made dirty.
     let written = of_now["checkpoint_writes"].as_u64().expect("a count");
     assert!((19 * 20..=19 * 34).contains(&written), "{written}");
@@ -236,25 +147,13 @@ fn a_native_trace_with_times_has_its_own_clock() {
 fn a_report_is_a_page_and_no_input_is_overwritten() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["trace", "convert", TRACE, "my.txt"]);
-    ebbpool.stdout(&[
-        "advise",
-        "my.txt",
-        "--frames",
-        "100",
-        "--report",
-        "advice.html",
-    ]);
+    ebbpool.stdout(&["advise", "my.txt", "--frames", "100", "--report", "advice.html"]);
     let page = ebbpool.text("advice.html");
     assert!(page.starts_with("<!DOCTYPE html>"));
     let command = "with <code>ebbpool advise my.txt --frames 100 --report advice.html</code>";
     for part in [
-        "<title>Advice on my.txt - Ebbpool</title>",
-        "<p class=\"answer\">",
-        "role=\"note\"",
-        "--duration, --rate or --writes-per-day say it",
-        "<svg class=\"figure\"",
-        "<b class=\"mark\">then</b>",
-        " UTC</time>",
+        "<title>Advice on my.txt - Ebbpool</title>", "<p class=\"answer\">", "role=\"note\"",
+        "--duration, --rate or --writes-per-day say it", "<svg class=\"figure\"", "<b class=\"mark\">then</b>", " UTC</time>",
         command,
     ] {
         assert!(page.contains(part), "no {part}");
@@ -271,22 +170,10 @@ fn wrong_arguments_have_clear_errors() {
     refused(&["--rate", "0"], &["'0' is not a rate"]);
     refused(&["--duration", "0s"], &["'0s' is not a time"]);
     refused(&["--life", "0y"], &["'0y' is not a time"]);
-    refused(
-        &["--writes-per-day", "0"],
-        &["'0' is not a number of page writes"],
-    );
-    refused(
-        &["--writes-per-day", "10GB"],
-        &["size of a page", "--page-size"],
-    );
-    refused(
-        &["--memory-budget", "1MiB"],
-        &["1 MiB", "size of a page", "--page-size"],
-    );
-    refused(
-        &["--memory-budget", "100", "--page-size", "8k"],
-        &["100 B", "8192", "--memory-budget"],
-    );
+    refused(&["--writes-per-day", "0"], &["'0' is not a number of page writes"]);
+    refused(&["--writes-per-day", "10GB"], &["size of a page", "--page-size"]);
+    refused(&["--memory-budget", "1MiB"], &["1 MiB", "size of a page", "--page-size"]);
+    refused(&["--memory-budget", "100", "--page-size", "8k"], &["100 B", "8192", "--memory-budget"]);
     refused(&["--now", "lur"], &["lur", "lru"]);
     refused(&["--now", "belady"], &["belady", "--now"]);
     refused(&["--asymmetry", "rm1"], &["rm1", "--asymmetry"]);
@@ -304,18 +191,7 @@ fn the_life_of_the_device_starts_from_the_facts_of_a_capture() {
     let facts = r#"{"source": "other", "written": {"seconds": 60.0, "page_bytes": 60000000, "log_bytes": 40000000,
         "process_bytes": 110000000, "device": {"name": "vda", "bytes": 130000000}}}"#;
     let facts = ebbpool.file("t.json", facts);
-    let args = [
-        "advise",
-        TRACE,
-        "--page-size",
-        "8k",
-        "--frames",
-        "100",
-        "--duration",
-        "1min",
-        "--device",
-        "sd-a1",
-    ];
+    let args = ["advise", TRACE, "--page-size", "8k", "--frames", "100", "--duration", "1min", "--device", "sd-a1"];
     let with = [&args[..], &["--facts", &facts]].concat();
     let advice = ebbpool.json(&with);
     // 100 MB of pages and log in a minute.
@@ -331,28 +207,13 @@ fn the_life_of_the_device_starts_from_the_facts_of_a_capture() {
         let joined = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(joined.contains(words), "no {words}: {page}");
     }
-    assert!(
-        page.contains(" lives\n") && !page.contains("lives at most"),
-        "{page}"
-    );
+    assert!(page.contains(" lives\n") && !page.contains("lives at most"), "{page}");
     assert!(ebbpool.stdout(&args).contains("lives at most"));
     let other = ebbpool.file("other.json", "{}");
-    ebbpool.refused(
-        &[&args[..], &["--facts", &other]].concat(),
-        2,
-        &["'written'", "--facts"],
-    );
-    ebbpool.refused(
-        &[&args[..], &["--facts", "missing.json"]].concat(),
-        1,
-        &["cannot read", "missing.json"],
-    );
+    ebbpool.refused(&[&args[..], &["--facts", &other]].concat(), 2, &["'written'", "--facts"]);
+    ebbpool.refused(&[&args[..], &["--facts", "missing.json"]].concat(), 1, &["cannot read", "missing.json"]);
     let binary = ebbpool.file("binary.json", [0xff, 0xfe]);
-    ebbpool.refused(
-        &[&args[..], &["--facts", &binary]].concat(),
-        1,
-        &["cannot read", "binary.json"],
-    );
+    ebbpool.refused(&[&args[..], &["--facts", &binary]].concat(), 1, &["cannot read", "binary.json"]);
     let another = r#"{"references": 12, "resident_references": 3, "written": {"seconds": 60.0, "page_bytes": 1}}"#;
     let another = ebbpool.file("another.json", another);
     ebbpool.refused(

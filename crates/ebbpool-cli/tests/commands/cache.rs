@@ -37,15 +37,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 fn trace(ebbpool: &Ebbpool, name: &str, references: u64) -> String {
@@ -69,11 +61,7 @@ fn a_second_run_takes_its_results_from_the_store() {
     let copy = ebbpool.named("other name.txt");
     fs::copy(&file, &copy).expect("a copy");
     let (_, stored) = compare(&ebbpool, &copy, &policies);
-    assert_eq!(
-        stored.as_deref(),
-        Some("8"),
-        "the content of the trace counts, not its name"
-    );
+    assert_eq!(stored.as_deref(), Some("8"), "the content of the trace counts, not its name");
 
     let more = ["--policies", "lru,casa,fifo"];
     assert_eq!(compare(&ebbpool, &file, &more).1.as_deref(), Some("8"));
@@ -92,19 +80,11 @@ fn other_inputs_have_other_results() {
         compare(&ebbpool, &file, &args)
     };
     let (plain, _) = of(&[]);
-    for other in [
-        ["--limit", "4000"],
-        ["--warmup", "20%"],
-        ["--at-end", "free"],
-        ["--cluster-size", "2"],
-    ] {
+    for other in [["--limit", "4000"], ["--warmup", "20%"], ["--at-end", "free"], ["--cluster-size", "2"]] {
         let (results, stored) = of(&other);
         assert_eq!(stored, None, "{other:?}");
         // Cluster switches are not in the table.
-        assert!(
-            results != plain || other[0] == "--cluster-size",
-            "{other:?}"
-        );
+        assert!(results != plain || other[0] == "--cluster-size", "{other:?}");
     }
     trace(&ebbpool, "t.txt", 5001);
     let (longer, stored) = of(&[]);
@@ -151,32 +131,15 @@ fn the_content_of_a_profile_counts_and_not_its_name() {
     let file = trace(&ebbpool, "t.txt", 5000);
     let profile = ebbpool.stdout(&["devices", "flash-136", "--format", "toml"]);
     let faster = profile.replacen("value = 1469", "value = 1468", 1);
-    let chips =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../ebbpool-device/src/flash/chips.toml");
+    let chips = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ebbpool-device/src/flash/chips.toml");
     let chips = fs::read_to_string(chips).expect("the chips");
-    let chip = chips
-        .split("[[chip]]")
-        .find(|chip| chip.contains("\"slc-mt29f4g08aaa\""))
-        .expect("the chip")
-        .to_string();
+    let chip = chips.split("[[chip]]").find(|chip| chip.contains("\"slc-mt29f4g08aaa\"")).expect("the chip").to_string();
     let slower = chip.replacen("program_us = [220", "program_us = [221", 1);
     let changes = ("0,1\n2000,50\n", "0,1\n2000,51\n");
     for (name, flag, before, after, [one, other]) in [
         ("p.toml", "--device", "", "", [&profile, &faster]),
-        (
-            "c.toml",
-            "--device",
-            "flash:",
-            ",blocks=32,page_size=2048",
-            [&chip, &slower],
-        ),
-        (
-            "c.csv",
-            "--asymmetry",
-            "file:",
-            "",
-            [&changes.0.into(), &changes.1.into()],
-        ),
+        ("c.toml", "--device", "flash:", ",blocks=32,page_size=2048", [&chip, &slower]),
+        ("c.csv", "--asymmetry", "file:", "", [&changes.0.into(), &changes.1.into()]),
     ] {
         assert_ne!(one, other, "{name}");
         let path = ebbpool.path(name);
@@ -238,13 +201,8 @@ fn finished_results_of_a_device_survive_an_interruption() {
     let ebbpool = Ebbpool::with_no_results();
     let device = String::from("flash:slc-mt29f4g08aaa,blocks=256,precondition=full");
     let args = [
-        "compare",
-        "zipf:pages=9000,refs=1500000,read-alpha=1,write=0.5",
-        "--frames=10%,20%,30%",
-        "--device",
-        &device,
-        "--policies=lru,fifo,clock,cflru",
-        "--threads=1",
+        "compare", "zipf:pages=9000,refs=1500000,read-alpha=1,write=0.5", "--frames=10%,20%,30%", "--device", &device,
+        "--policies=lru,fifo,clock,cflru", "--threads=1",
     ];
     let output = interrupted_after_a_result(&ebbpool, &args);
     failed(&output, 1, &["interrupted:"]);
@@ -253,23 +211,14 @@ fn finished_results_of_a_device_survive_an_interruption() {
     let again = ebbpool.run(&args);
     assert!(again.status.success());
     let notes = errors(&again);
-    assert!(
-        notes.contains("of 12 results were computed before"),
-        "{notes}"
-    );
+    assert!(notes.contains("of 12 results were computed before"), "{notes}");
 }
 
 #[test]
 #[cfg(unix)]
 fn finished_results_survive_an_interruption() {
     let ebbpool = Ebbpool::with_no_results();
-    let args = [
-        "compare",
-        "zipf:pages=2000,refs=25000000,read-alpha=1",
-        "--frames=10%,20%",
-        "--asymmetry=32",
-        "--threads=1",
-    ];
+    let args = ["compare", "zipf:pages=2000,refs=25000000,read-alpha=1", "--frames=10%,20%", "--asymmetry=32", "--threads=1"];
     let output = interrupted_after_a_result(&ebbpool, &args);
     failed(&output, 1, &["interrupted:"]);
     let table = text(&output.stdout);

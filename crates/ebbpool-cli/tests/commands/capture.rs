@@ -1,10 +1,7 @@
 //! Captures of running programs. Tests that attach probes are skipped, with a line that says so, where the kernel or the
 //! rights refuse, and those of PostgreSQL where no server is installed.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::fs;
 use std::io::Write;
@@ -53,27 +50,12 @@ impl Server {
             let _ = writeln!(std::io::stderr(), "skipped: PostgreSQL is not installed");
             return None;
         };
-        let server = Server {
-            directory: tempfile::Builder::new()
-                .prefix("ebbpool-pg")
-                .tempdir_in("/tmp")
-                .expect("a directory"),
-            bin,
-        };
+        let server =
+            Server { directory: tempfile::Builder::new().prefix("ebbpool-pg").tempdir_in("/tmp").expect("a directory"), bin };
         let path = server.path().to_owned();
-        assert!(
-            Command::new("chown")
-                .arg("postgres")
-                .arg(&path)
-                .status()
-                .ok()?
-                .success()
-        );
+        assert!(Command::new("chown").arg("postgres").arg(&path).status().ok()?.success());
         let data = path.join("data");
-        let (data, log) = (
-            data.display().to_string(),
-            path.join("log").display().to_string(),
-        );
+        let (data, log) = (data.display().to_string(), path.join("log").display().to_string());
         server.as_owner("initdb", &["-D", &data, "--locale=C", "-A", "trust", "-N"]);
         let options = format!(
             "-c listen_addresses= -c unix_socket_directories={} -c shared_buffers=1000 -c fsync=off -c autovacuum=off -c bgwriter_lru_maxpages=0",
@@ -114,11 +96,7 @@ impl Server {
             .args(arguments)
             .output()
             .expect("a client");
-        assert!(
-            done.status.success(),
-            "{program}: {}",
-            String::from_utf8_lossy(&done.stderr)
-        );
+        assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).expect("UTF-8")
     }
 
@@ -153,12 +131,7 @@ impl Drop for Server {
 
 /// The command as a capture that has attached its probes; `None` if it may not.
 fn attached(ebbpool: &Ebbpool, arguments: &[&str]) -> Option<Child> {
-    let mut child = ebbpool
-        .command(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
+    let mut child = ebbpool.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ebbpool starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let (mut line, mut all) = (String::new(), String::new());
     while stderr.read_line(&mut line).expect("a line") > 0 {
@@ -172,18 +145,13 @@ fn attached(ebbpool: &Ebbpool, arguments: &[&str]) -> Option<Child> {
         line.clear();
     }
     let _ = child.wait();
-    assert!(
-        all.contains("needs root") || all.contains("this kernel cannot"),
-        "{all}"
-    );
+    assert!(all.contains("needs root") || all.contains("this kernel cannot"), "{all}");
     let _ = writeln!(std::io::stderr(), "skipped: {all}");
     None
 }
 
 fn interrupt(child: Child) -> (String, String) {
-    let done = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(done.expect("kill").success());
     let output = child.wait_with_output().expect("an output");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -208,15 +176,9 @@ fn breakpoints(pid: &str) -> usize {
             continue;
         }
         let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
-        memory
-            .read_exact_at(&mut bytes, mapping.start)
-            .expect("memory");
+        memory.read_exact_at(&mut bytes, mapping.start).expect("memory");
         let file = &program[mapping.offset as usize..];
-        different += bytes
-            .iter()
-            .zip(file)
-            .filter(|(one, other)| one != other)
-            .count();
+        different += bytes.iter().zip(file).filter(|(one, other)| one != other).count();
     }
     different
 }
@@ -229,16 +191,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     };
     let ebbpool = Ebbpool::with_no_results();
     let pid = server.pid();
-    let capture = [
-        "capture",
-        "postgres",
-        "--pid",
-        &pid,
-        "-o",
-        "own trace.parquet",
-        "--at-most",
-        "100%",
-    ];
+    let capture = ["capture", "postgres", "--pid", &pid, "-o", "own trace.parquet", "--at-most", "100%"];
     let advise = ["--advise", "--asymmetry", "8"];
     let Some(child) = attached(&ebbpool, &[&capture[..], &advise].concat()) else {
         return;
@@ -247,14 +200,8 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     let log = server.log_bytes();
     let own = server.requests();
     let between = server.requests();
-    server.client(
-        "pgbench",
-        &["-n", "-c", "4", "-j", "2", "-t", "500", "bench"],
-    );
-    server.client(
-        "pgbench",
-        &["-n", "-S", "-c", "4", "-j", "2", "-t", "1000", "bench"],
-    );
+    server.client("pgbench", &["-n", "-c", "4", "-j", "2", "-t", "500", "bench"]);
+    server.client("pgbench", &["-n", "-S", "-c", "4", "-j", "2", "-t", "1000", "bench"]);
     let counted = server.requests() - own;
     let (stdout, stderr) = interrupt(child);
     assert!(stderr.contains(" 0 lost"), "{stderr}");
@@ -265,10 +212,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     let requests = facts["requests"].as_u64().expect("a number");
     let session = between - own;
     let expected = counted + session;
-    assert!(
-        requests.abs_diff(expected) <= 2 * session + 50,
-        "captured {requests}, counted {counted}, a session's {session}"
-    );
+    assert!(requests.abs_diff(expected) <= 2 * session + 50, "captured {requests}, counted {counted}, a session's {session}");
     assert!(counted > 20_000);
 
     // Names come from the catalogues on disk, which a checkpoint may not have written yet.
@@ -279,27 +223,15 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     // What the server counts itself, to a page of the log and to what it did around the counted requests.
     let written = &facts["written"];
     let bytes = |field: &str| written[field].as_u64().expect("a number");
-    assert!(
-        written["seconds"]
-            .as_f64()
-            .is_some_and(|seconds| seconds > 0.0)
-    );
+    assert!(written["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
     let log = server.log_bytes() - log;
-    assert!(
-        bytes("log_bytes") > 0 && bytes("log_bytes") <= log + 8192,
-        "{written} {log}"
-    );
+    assert!(bytes("log_bytes") > 0 && bytes("log_bytes") <= log + 8192, "{written} {log}");
     assert!(bytes("log_bytes") + 65536 >= log, "{written} {log}");
     assert!(bytes("page_bytes").is_multiple_of(8192));
     assert_eq!(facts["checkpoint_seconds"], 300);
-    let command = stdout
-        .lines()
-        .find(|line| line.starts_with("ebbpool advise"));
+    let command = stdout.lines().find(|line| line.starts_with("ebbpool advise"));
     let command = command.expect("a command");
-    assert!(
-        command.contains("checkpoint_timeout=300") && command.contains("--facts 'own trace.json'"),
-        "{command}"
-    );
+    assert!(command.contains("checkpoint_timeout=300") && command.contains("--facts 'own trace.json'"), "{command}");
     assert!(stdout.contains("the bill"), "{stdout}");
     // A shell runs it as it stands there, though the path has a blank.
     let script = format!("ebbpool() {{ \"$0\" \"$@\"; }}; {command}");
@@ -314,10 +246,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     assert!(stdout.ends_with(&*again), "{stdout}\n{again}");
 
     // The trace has times, classes and writes, and other commands read it.
-    let info = ebbpool
-        .command(&["trace", "info", "own trace.parquet"])
-        .output()
-        .expect("info");
+    let info = ebbpool.command(&["trace", "info", "own trace.parquet"]).output().expect("info");
     let info = String::from_utf8(info.stdout).expect("UTF-8");
     assert!(info.contains("page size           8192"), "{info}");
     assert_eq!(breakpoints(&pid), 0);
@@ -336,16 +265,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     }
 
     // Even a sample would cost more than this; what was captured until then is written.
-    let cheap = [
-        "capture",
-        "postgres",
-        "--pid",
-        &pid,
-        "-o",
-        "cheap.parquet",
-        "--at-most",
-        "0.0001%",
-    ];
+    let cheap = ["capture", "postgres", "--pid", &pid, "-o", "cheap.parquet", "--at-most", "0.0001%"];
     if let Some(child) = attached(&ebbpool, &cheap) {
         server.client("pgbench", &["-n", "-S", "-c", "2", "-T", "3", "bench"]);
         let output = child.wait_with_output().expect("an output");
@@ -363,10 +283,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
         .output()
         .expect("runuser");
     let message = errors(&output);
-    assert!(
-        message.contains("needs root") || message.starts_with("runuser:"),
-        "{message}"
-    );
+    assert!(message.contains("needs root") || message.starts_with("runuser:"), "{message}");
 
     // A second capture of the same server is refused while one runs.
     if let Some(child) = attached(&ebbpool, &capture) {
@@ -381,32 +298,16 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
 fn wrong_targets_are_refused_with_a_remedy() {
     let ebbpool = Ebbpool::in_scratch();
     for (arguments, message) in [
-        (
-            vec!["postgres", "--pid", "2147483000"],
-            "there is no process",
-        ),
-        (
-            vec!["postgres", "--pid", "1", "--seconds", "0"],
-            "more than 0 seconds",
-        ),
-        (
-            vec!["postgres", "--references", "0"],
-            "number of references",
-        ),
+        (vec!["postgres", "--pid", "2147483000"], "there is no process"),
+        (vec!["postgres", "--pid", "1", "--seconds", "0"], "more than 0 seconds"),
+        (vec!["postgres", "--references", "0"], "number of references"),
         (vec!["postgres", "--at-most", "much"], "not a share"),
         (vec!["postgres", "--device", "sd-a1"], "--advise"),
     ] {
-        let output = ebbpool
-            .command(&[&["capture"][..], &arguments].concat())
-            .output()
-            .expect("an output");
+        let output = ebbpool.command(&[&["capture"][..], &arguments].concat()).output().expect("an output");
         assert!(!output.status.success());
         let mut text = String::new();
-        output
-            .stderr
-            .as_slice()
-            .read_to_string(&mut text)
-            .expect("UTF-8");
+        output.stderr.as_slice().read_to_string(&mut text).expect("UTF-8");
         assert!(text.contains(message), "{arguments:?}: {text}");
     }
     assert!(ebbpool.names().is_empty());
@@ -415,21 +316,10 @@ fn wrong_targets_are_refused_with_a_remedy() {
 /// Captures an idle server while another one works, and returns the requests, or 0 if there was none.
 fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u64, String)> {
     let pid = idle.pid();
-    let words = [
-        "capture",
-        "postgres",
-        "--pid",
-        &pid,
-        "-o",
-        "idle.parquet",
-        "--at-most",
-        "1000%",
-    ];
+    let words = ["capture", "postgres", "--pid", &pid, "-o", "idle.parquet", "--at-most", "1000%"];
     let child = attached(ebbpool, &words)?;
     busy.client("pgbench", &["-n", "-S", "-c", "2", "-t", "1000", "bench"]);
-    let done = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(done.expect("kill").success());
     let output = child.wait_with_output().expect("an output");
     let message = errors(&output);
@@ -446,24 +336,15 @@ fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u
 fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
     let _alone = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
     let prefix = ["setarch", "-R"];
-    let (Some(one), Some(other)) = (
-        Server::start_with(&prefix, binaries()),
-        Server::start_with(&prefix, binaries()),
-    ) else {
+    let (Some(one), Some(other)) = (Server::start_with(&prefix, binaries()), Server::start_with(&prefix, binaries())) else {
         return;
     };
     let ebbpool = Ebbpool::with_no_results();
     let Some((requests, message)) = requests_beside(&one, &other, &ebbpool) else {
         return;
     };
-    assert!(
-        requests < 500,
-        "{requests} requests of an idle server: {message}"
-    );
-    assert!(
-        message.contains("other servers that run the same file"),
-        "{message}"
-    );
+    assert!(requests < 500, "{requests} requests of an idle server: {message}");
+    assert!(message.contains("other servers that run the same file"), "{message}");
     // Its own are captured.
     let Some((requests, message)) = requests_beside(&one, &one, &ebbpool) else {
         return;
@@ -473,9 +354,7 @@ fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
     let backend = fs::read_to_string(format!("/proc/{0}/task/{0}/children", one.pid()));
     let backend = backend.expect("children");
     let backend = backend.split(' ').next().expect("a child");
-    let output = ebbpool
-        .command(&["capture", "postgres", "--pid", backend])
-        .output();
+    let output = ebbpool.command(&["capture", "postgres", "--pid", backend]).output();
     let message = errors(&output.expect("an output"));
     let expected = format!("its server is --pid {}", one.pid());
     assert!(message.contains(&expected), "{message}");
@@ -535,9 +414,7 @@ fn nothing_is_attached_after_the_command_was_interrupted() {
         let _ = child.wait();
         return;
     }
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill").success());
     let read = fs::read(&pipe).expect("an end");
     let mut rest = String::new();
@@ -563,9 +440,7 @@ fn rights_of_threads(pid: u32) -> Vec<(String, u64)> {
         assert_eq!(field("NoNewPrivs:"), "1");
         (field("Name:"), rights)
     };
-    threads
-        .map(|thread| of(thread.expect("a thread").path()))
-        .collect()
+    threads.map(|thread| of(thread.expect("a thread").path())).collect()
 }
 
 #[test]
@@ -601,49 +476,26 @@ fn a_trace_with_the_name_of_its_facts_is_refused() {
     let output = ebbpool.command(&words).output().expect("an output");
     let text = errors(&output);
     assert!(!output.status.success());
-    assert!(
-        text.contains("x.json is the file of names and settings") || text.contains("needs root"),
-        "{text}"
-    );
+    assert!(text.contains("x.json is the file of names and settings") || text.contains("needs root"), "{text}");
 }
 
 #[test]
 fn a_trace_on_standard_output_is_followed_by_nothing() {
     let ebbpool = Ebbpool::in_scratch();
     // It reads itself by and by, as the test does.
-    let reader = Command::new("sh")
-        .args(["-c", "while sleep 0.05; do cat /etc/passwd; done"])
-        .stdout(Stdio::null())
-        .spawn();
+    let reader = Command::new("sh").args(["-c", "while sleep 0.05; do cat /etc/passwd; done"]).stdout(Stdio::null()).spawn();
     let mut reader = reader.expect("a shell");
     let pid = reader.id().to_string();
-    let words = [
-        "process",
-        "--pid",
-        &pid,
-        "--follow-children",
-        "--seconds",
-        "1",
-    ];
+    let words = ["process", "--pid", &pid, "--follow-children", "--seconds", "1"];
     let output = ebbpool
-        .command(
-            &[
-                &["capture"][..],
-                &words,
-                &["-o", "/dev/stdout", "--at-most", "1000%"],
-            ]
-            .concat(),
-        )
+        .command(&[&["capture"][..], &words, &["-o", "/dev/stdout", "--at-most", "1000%"]].concat())
         .output()
         .expect("an output");
     reader.kill().expect("killed");
     reader.wait().expect("its end");
     let text = errors(&output);
     if !output.status.success() {
-        assert!(
-            text.contains("needs root") || text.contains("this kernel"),
-            "{text}"
-        );
+        assert!(text.contains("needs root") || text.contains("this kernel"), "{text}");
         return;
     }
     assert!(text.contains("references,"), "{text}");
@@ -654,16 +506,10 @@ fn a_trace_on_standard_output_is_followed_by_nothing() {
 #[test]
 fn a_file_without_an_end_does_not_hold_the_list_up() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let made = Command::new("mkfifo")
-        .arg(scratch.path().join("postmaster.pid"))
-        .status();
+    let made = Command::new("mkfifo").arg(scratch.path().join("postmaster.pid")).status();
     assert!(made.expect("mkfifo").success());
     let mut child = called_postgres(scratch.path());
-    let mut list = Ebbpool::in_scratch()
-        .command(&["capture", "list"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
+    let mut list = Ebbpool::in_scratch().command(&["capture", "list"]).stdout(Stdio::piped()).spawn().expect("ebbpool starts");
     let started = Instant::now();
     while list.try_wait().expect("a state").is_none() {
         if started.elapsed() > Duration::from_secs(20) {
@@ -680,10 +526,7 @@ fn a_file_without_an_end_does_not_hold_the_list_up() {
 /// be made.
 fn without_probes() -> Option<(TempDir, PathBuf)> {
     let bin = binaries()?;
-    let folder = tempfile::Builder::new()
-        .prefix("ebbpool-pg-plain")
-        .tempdir_in("/tmp")
-        .expect("a folder");
+    let folder = tempfile::Builder::new().prefix("ebbpool-pg-plain").tempdir_in("/tmp").expect("a folder");
     let usr = folder.path().join("usr");
     let own = usr.join(bin.strip_prefix("/usr").expect("a path"));
     fs::create_dir_all(&own).expect("a folder");
@@ -694,15 +537,8 @@ fn without_probes() -> Option<(TempDir, PathBuf)> {
         let program = program.expect("a program");
         fs::copy(program.path(), own.join(program.file_name())).expect("copied");
     }
-    let done = Command::new("objcopy")
-        .args(["--remove-section", ".note.stapsdt"])
-        .arg(own.join("postgres"))
-        .status();
-    let open = Command::new("chmod")
-        .arg("-R")
-        .arg("a+rX")
-        .arg(folder.path())
-        .status();
+    let done = Command::new("objcopy").args(["--remove-section", ".note.stapsdt"]).arg(own.join("postgres")).status();
+    let open = Command::new("chmod").arg("-R").arg("a+rX").arg(folder.path()).status();
     assert!(open.expect("chmod").success());
     if !done.is_ok_and(|done| done.success()) {
         let _ = writeln!(std::io::stderr(), "skipped: objcopy is not installed");
@@ -723,16 +559,7 @@ fn a_build_without_probes_shows_no_hits_and_no_temporary_tables() {
     server.client("psql", &["-q", "-d", "bench", "-c", "checkpoint"]);
     let ebbpool = Ebbpool::with_no_results();
     let pid = server.pid();
-    let words = [
-        "capture",
-        "postgres",
-        "--pid",
-        &pid,
-        "-o",
-        "plain.parquet",
-        "--at-most",
-        "1000%",
-    ];
+    let words = ["capture", "postgres", "--pid", &pid, "-o", "plain.parquet", "--at-most", "1000%"];
     let Some(child) = attached(&ebbpool, &words) else {
         return;
     };
@@ -749,9 +576,6 @@ fn a_build_without_probes_shows_no_hits_and_no_temporary_tables() {
     };
     // Two scales of pgbench are 3,280 pages, which are read once, and not twice from the temporary copy.
     assert!(requests("pgbench_accounts") >= 3000, "{objects:?}");
-    let all: u64 = objects
-        .iter()
-        .filter_map(|object| object["references"].as_u64())
-        .sum();
+    let all: u64 = objects.iter().filter_map(|object| object["references"].as_u64()).sum();
     assert!(all < 5000, "{all}: {objects:?}");
 }

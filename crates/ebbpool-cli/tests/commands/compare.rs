@@ -7,27 +7,15 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Map, Value};
 
-use crate::harness::{
-    Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, interrupted, sample, succeeded,
-    wait_until,
-};
+use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, interrupted, sample, succeeded, wait_until};
 
 #[test]
 fn compare_has_the_same_results_with_any_number_of_threads() {
     let ebbpool = Ebbpool::in_repository();
     let args = |threads| {
         ebbpool.stdout(&[
-            "compare",
-            "--frames",
-            "1%,3%",
-            "--asymmetry",
-            "1,32",
-            "--policies",
-            "lru,cflru:window=0.25,fd-exact,fd-exact",
-            "--format",
-            "json",
-            "--threads",
-            threads,
+            "compare", "--frames", "1%,3%", "--asymmetry", "1,32", "--policies", "lru,cflru:window=0.25,fd-exact,fd-exact",
+            "--format", "json", "--threads", threads,
         ])
     };
     let one = args("1");
@@ -37,21 +25,8 @@ fn compare_has_the_same_results_with_any_number_of_threads() {
     assert_eq!(rows[2]["policy"], "cflru:window=0.25");
     assert_eq!(rows[4]["policy"], "fd-buffer:cost=exact");
     assert_eq!(rows[0]["frames"], 2702);
-    let lru = ebbpool.json(&[
-        "run",
-        &sample("pg-tpcc"),
-        "--policy",
-        "lru",
-        "--frames",
-        "3%",
-    ]);
-    for field in [
-        "reads",
-        "writes",
-        "cost",
-        "cluster_switches",
-        "cluster_switch_factor",
-    ] {
+    let lru = ebbpool.json(&["run", &sample("pg-tpcc"), "--policy", "lru", "--frames", "3%"]);
+    for field in ["reads", "writes", "cost", "cluster_switches", "cluster_switch_factor"] {
         assert_eq!(rows[7][field], lru[field], "{field}");
     }
 }
@@ -62,17 +37,8 @@ fn a_bad_trace_leaves_the_answers_on_those_before_it() {
     let ebbpool = Ebbpool::in_scratch();
     fs::write(ebbpool.path("good.txt"), "W 1\nW 2\nW 3\nW 1\n").expect("a trace");
     fs::write(ebbpool.path("bad.txt"), "W 1\nnonsense\n").expect("a trace");
-    let rules = [
-        "--policies",
-        "lru,fifo",
-        "--frames",
-        "2",
-        "--asymmetry",
-        "8",
-    ];
-    let of = |traces: &[&'static str], more: &[&'static str]| {
-        [&["compare"], traces, &rules, more].concat()
-    };
+    let rules = ["--policies", "lru,fifo", "--frames", "2", "--asymmetry", "8"];
+    let of = |traces: &[&'static str], more: &[&'static str]| [&["compare"], traces, &rules, more].concat();
     let alone = ebbpool.stdout(&of(&["good.txt"], &[]));
     let output = ebbpool.run(&of(&["good.txt", "bad.txt", "good.txt"], &[]));
     failed(&output, 1, &["bad.txt"]);
@@ -95,18 +61,12 @@ fn the_other_treatment_is_priced_at_the_asymmetry_of_the_end() {
     fs::write(ebbpool.path("dear.csv"), "0,0.1\n1990,1000\n").expect("a file");
     let trace = "zipf:pages=500,refs=2000,write=0.5";
     let base = ["run", trace, "--policy", "lru", "--frames", "100"];
-    let of = |changes: &'static str, at_end: &'static str| {
-        [&base[..], &["--asymmetry", changes, "--at-end", at_end]].concat()
-    };
+    let of = |changes: &'static str, at_end: &'static str| [&base[..], &["--asymmetry", changes, "--at-end", at_end]].concat();
     for at_end in ["flush", "free"] {
         let table = ebbpool.stdout(&of("file:cheap.csv", at_end));
         assert!(!table.contains("--at-end"), "{table}");
     }
-    let bill = |at_end| {
-        ebbpool.json(&of("file:dear.csv", at_end))["cost"]
-            .as_f64()
-            .expect("a bill")
-    };
+    let bill = |at_end| ebbpool.json(&of("file:dear.csv", at_end))["cost"].as_f64().expect("a bill");
     let (flush, free) = (bill("flush"), bill("free"));
     let less = (100.0 * (1.0 - free / flush)).round();
     let table = ebbpool.stdout(&of("file:dear.csv", "flush"));
@@ -122,25 +82,16 @@ fn the_other_treatment_is_priced_at_the_asymmetry_of_the_end() {
 fn the_table_fits_80_columns_and_ends_in_sentences() {
     let ebbpool = Ebbpool::in_repository();
     let table = ebbpool.stdout(&["compare", "--asymmetry", "32"]);
-    let (sentences, rows): (Vec<&str>, Vec<&str>) = table.lines().partition(|line| {
-        ["at R=", "over all ", "--at-end "]
-            .iter()
-            .any(|begin| line.starts_with(begin))
-    });
+    let (sentences, rows): (Vec<&str>, Vec<&str>) =
+        table.lines().partition(|line| ["at R=", "over all ", "--at-end "].iter().any(|begin| line.starts_with(begin)));
     assert_eq!(rows.iter().find(|row| row.chars().count() > 80), None);
     let [at_end, answer, advice] = sentences[..] else {
         panic!("not three sentences: {sentences:?}");
     };
-    assert!(
-        answer.starts_with("at R=32 and 3 % of the database (8,107 frames, 63.3 MiB) "),
-        "{answer}"
-    );
+    assert!(answer.starts_with("at R=32 and 3 % of the database (8,107 frames, 63.3 MiB) "), "{answer}");
     assert!(answer.contains(" less than lru and costs "), "{answer}");
     assert!(advice.starts_with("over all "), "{advice}");
-    assert!(
-        at_end.starts_with("--at-end free would not count"),
-        "{at_end}"
-    );
+    assert!(at_end.starts_with("--at-end free would not count"), "{at_end}");
     assert!(table.trim_end().ends_with(advice), "{table}");
 }
 
@@ -149,20 +100,13 @@ fn the_table_fits_80_columns_and_ends_in_sentences() {
 fn the_advice_is_the_least_mean_bill() {
     let ebbpool = Ebbpool::in_repository();
     let base = [
-        "compare",
-        "zipf:pages=2000,refs=20000,write=0.5",
-        "--policies",
-        "fifo,lru,cflru",
-        "--frames",
-        "1%,5%,20%",
-        "--asymmetry",
-        "1,64",
+        "compare", "zipf:pages=2000,refs=20000,write=0.5", "--policies", "fifo,lru,cflru", "--frames", "1%,5%,20%",
+        "--asymmetry", "1,64",
     ];
     let rows = ebbpool.json(&base);
     let rows = rows.as_array().expect("an array");
     let cost = |row: &Value| row["cost"].as_f64().expect("a cost");
-    let same_place =
-        |a: &Value, b: &Value| a["frames"] == b["frames"] && a["asymmetry"] == b["asymmetry"];
+    let same_place = |a: &Value, b: &Value| a["frames"] == b["frames"] && a["asymmetry"] == b["asymmetry"];
     let judged: Vec<(f64, f64, &str)> = ["fifo", "lru", "cflru"]
         .into_iter()
         .map(|policy| {
@@ -178,10 +122,7 @@ fn the_advice_is_the_least_mean_bill() {
             (product, ratios.into_iter().fold(1.0, f64::max), policy)
         })
         .collect();
-    let (_, worst, best) = judged
-        .iter()
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("one");
+    let (_, worst, best) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)).expect("one");
     let table = ebbpool.stdout(&base);
     let is_advice = |line: &&str| line.starts_with("over all ");
     let last = table.lines().find(is_advice).expect("an advice");
@@ -189,20 +130,10 @@ fn the_advice_is_the_least_mean_bill() {
     assert!(last.starts_with(&says), "{last}");
     let ends = match worst {
         1.0 => ", the best of each".into(),
-        _ => format!(
-            "at most {:.1} % above the best of each",
-            100.0 * (worst - 1.0)
-        ),
+        _ => format!("at most {:.1} % above the best of each", 100.0 * (worst - 1.0)),
     };
     assert!(last.ends_with(&ends), "{last}");
-    let alike = [
-        "--policies",
-        "fifo,lru",
-        "--frames",
-        "2000,3000",
-        "--asymmetry",
-        "8",
-    ];
+    let alike = ["--policies", "fifo,lru", "--frames", "2000,3000", "--asymmetry", "8"];
     let alike = ebbpool.stdout(&[&base[..2], &alike[..]].concat());
     let last = "over all 2 sizes no policy costs less than lru on average";
     assert_eq!(alike.lines().find(is_advice), Some(last));
@@ -215,52 +146,26 @@ fn the_answer_says_what_is_true_of_one_policy_and_of_policies_that_know_the_futu
     let ebbpool = Ebbpool::in_repository();
     let answers = |policies: &str, frames: &str| {
         let args = [
-            "compare",
-            "zipf:pages=2000,refs=30000,write=0.3",
-            "--at-end",
-            "free",
-            "--asymmetry",
-            "32",
-            "--frames",
-            frames,
-            "--policies",
-            policies,
+            "compare", "zipf:pages=2000,refs=30000,write=0.3", "--at-end", "free", "--asymmetry", "32", "--frames", frames,
+            "--policies", policies,
         ];
         let table = ebbpool.stdout(&args);
-        let answers = table
-            .lines()
-            .filter(|line| line.starts_with("at R=") || line.starts_with("over all "));
+        let answers = table.lines().filter(|line| line.starts_with("at R=") || line.starts_with("over all "));
         answers.map(String::from).collect::<Vec<String>>()
     };
     for alone in ["lru", "lru,lru"] {
         let found = answers(alone, "3%");
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("the bill of lru is "), "{found:?}");
-        assert!(
-            !answers(alone, "3%,6%")
-                .iter()
-                .any(|line| line.contains("no policy"))
-        );
+        assert!(!answers(alone, "3%,6%").iter().any(|line| line.contains("no policy")));
     }
     let found = answers("belady,lru", "3%,6%");
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("the bill of lru is "), "{found:?}");
-    assert!(
-        found[0].contains("; belady, which knows the future, costs ")
-            && found[0].ends_with(" % less"),
-        "{found:?}"
-    );
+    assert!(found[0].contains("; belady, which knows the future, costs ") && found[0].ends_with(" % less"), "{found:?}");
     let found = answers("belady,fifo,lru", "3%,6%");
-    assert!(
-        found[0].contains(
-            "no online policy costs less than lru; belady, which knows the future, costs "
-        ),
-        "{found:?}"
-    );
-    assert!(
-        found[1].ends_with("no online policy costs less than lru on average"),
-        "{found:?}"
-    );
+    assert!(found[0].contains("no online policy costs less than lru; belady, which knows the future, costs "), "{found:?}");
+    assert!(found[1].ends_with("no online policy costs less than lru on average"), "{found:?}");
 }
 
 #[test]
@@ -284,17 +189,8 @@ fn reads_that_pad_blocks_are_on_the_bill() {
 
 /// The fields that only JSON has: figures of a device.
 const OF_JSON_ALONE: [&str; 11] = [
-    "byte_write_amplification",
-    "device_idle_seconds",
-    "dollars_per_reference",
-    "energy",
-    "erases",
-    "host_writes",
-    "lifetime_assumes",
-    "lifetime_host_bytes",
-    "not_steady",
-    "programs",
-    "write_amplification",
+    "byte_write_amplification", "device_idle_seconds", "dollars_per_reference", "energy", "erases", "host_writes",
+    "lifetime_assumes", "lifetime_host_bytes", "not_steady", "programs", "write_amplification",
 ];
 
 /// The columns of a table in their order, and its rows.
@@ -353,44 +249,16 @@ fn every_format_holds_all_fields_of_the_same_rows() {
     ebbpool.file("t.txt", TABLE_2);
     ebbpool.file("a, \"b\".txt", TABLE_2);
     let mut non_null = BTreeSet::new();
-    let bounded = [
-        "t.txt",
-        "--bound",
-        "--asymmetry",
-        "2,2.5",
-        "--page-size",
-        "4096",
-    ];
-    let changing = [
-        "a, \"b\".txt",
-        "--asymmetry",
-        "8,rm1:base=25,epoch=4",
-        "--warmup",
-        "2",
-    ];
+    let bounded = ["t.txt", "--bound", "--asymmetry", "2,2.5", "--page-size", "4096"];
+    let changing = ["a, \"b\".txt", "--asymmetry", "8,rm1:base=25,epoch=4", "--warmup", "2"];
     let on_disk = ["t.txt", "--device", "hdd1", "--at-end", "flush"];
-    let on_flash = [
-        "zipf:pages=3000,refs=6000,write=0.5",
-        "--device",
-        SMALL_FLASH,
-    ];
-    for (more, count) in [
-        (&bounded[..], 8),
-        (&changing, 8),
-        (&on_disk, 4),
-        (&["t.txt", "--device", "s3-standard"], 4),
-        (&on_flash, 4),
-    ] {
-        let base = [
-            "compare",
-            "--frames",
-            "1,2",
-            "--policies",
-            "lru,fd-static:clean=1",
-        ];
+    let on_flash = ["zipf:pages=3000,refs=6000,write=0.5", "--device", SMALL_FLASH];
+    for (more, count) in
+        [(&bounded[..], 8), (&changing, 8), (&on_disk, 4), (&["t.txt", "--device", "s3-standard"], 4), (&on_flash, 4)]
+    {
+        let base = ["compare", "--frames", "1,2", "--policies", "lru,fd-static:clean=1"];
         let base = [&base[..], more].concat();
-        let text_in =
-            |format: &str| succeeded(ebbpool.run(&[&base[..], &["--format", format]].concat()));
+        let text_in = |format: &str| succeeded(ebbpool.run(&[&base[..], &["--format", format]].concat()));
         let text = String::from_utf8(text_in("json")).expect("text");
         let rows: Vec<Map<String, Value>> = serde_json::from_str(&text).expect("JSON");
         let (columns, of_csv) = of_csv(&String::from_utf8(text_in("csv")).expect("text"));
@@ -398,14 +266,8 @@ fn every_format_holds_all_fields_of_the_same_rows() {
         let file = fs::File::open(ebbpool.path("r.parquet")).expect("a file");
         let (same_columns, of_parquet) = of_parquet(file);
         assert_eq!(columns, same_columns, "{more:?}");
-        let places: Vec<_> = columns
-            .iter()
-            .map(|name| text.find(&format!("\"{name}\":")))
-            .collect();
-        assert!(
-            places.is_sorted() && places[0].is_some(),
-            "{more:?}: {columns:?}"
-        );
+        let places: Vec<_> = columns.iter().map(|name| text.find(&format!("\"{name}\":"))).collect();
+        assert!(places.is_sorted() && places[0].is_some(), "{more:?}: {columns:?}");
         let counts = [rows.len(), of_csv.len(), of_parquet.len()];
         assert_eq!(counts, [count; 3], "{more:?}");
         for ((row, csv), parquet) in rows.iter().zip(&of_csv).zip(&of_parquet) {
@@ -415,10 +277,7 @@ fn every_format_holds_all_fields_of_the_same_rows() {
             for name in names {
                 let value = &row[name];
                 for (other, format) in [(&csv[name], "CSV"), (&parquet[name], "Parquet")] {
-                    assert!(
-                        is_same(value, other),
-                        "{name} of {more:?}: {value}, in {format} {other}"
-                    );
+                    assert!(is_same(value, other), "{name} of {more:?}: {value}, in {format} {other}");
                 }
                 if !value.is_null() {
                     non_null.insert(name.to_string());
@@ -436,28 +295,13 @@ fn a_report_loads_no_other_files_and_contains_the_results() {
     let ebbpool = Ebbpool::in_scratch();
     let to = &ebbpool.named("r.html");
     let args = [
-        "compare",
-        "zipf:pages=300,refs=5000,write=0.3",
-        "--frames",
-        "20,10%",
-        "--asymmetry",
-        "2,8",
-        "--policies",
-        "lru,casa",
-        "--warmup",
-        "500",
-        "--format",
-        "json",
-        "--no-cache",
+        "compare", "zipf:pages=300,refs=5000,write=0.3", "--frames", "20,10%", "--asymmetry", "2,8", "--policies", "lru,casa",
+        "--warmup", "500", "--format", "json", "--no-cache",
     ];
     let output = ebbpool.run(&[&args[..], &["--report", to]].concat());
     assert!(output.status.success());
     assert_eq!(errors(&output), format!("report: {to}\n"));
-    assert_eq!(
-        output.stdout,
-        ebbpool.run(&args).stdout,
-        "a report changes no result"
-    );
+    assert_eq!(output.stdout, ebbpool.run(&args).stdout, "a report changes no result");
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
     let page = ebbpool.text("r.html");
     assert!(page.contains("content=\"default-src 'none'; script-src 'sha256-"));
@@ -465,10 +309,7 @@ fn a_report_loads_no_other_files_and_contains_the_results() {
     let trace = &data["traces"][0];
     assert_eq!(trace["references"], 5000);
     assert_eq!(trace["warmup"], 500);
-    assert_eq!(
-        trace["times"],
-        serde_json::json!([1000, 2000, 3000, 4000, 5000])
-    );
+    assert_eq!(trace["times"], serde_json::json!([1000, 2000, 3000, 4000, 5000]));
     // LRU runs once per size, CASA once per size and asymmetry.
     assert_eq!(trace["time_lines"].as_array().map(Vec::len), Some(2 + 4));
     let results = trace["results"].as_array().expect("results");
@@ -499,11 +340,7 @@ fn an_unwritable_report_fails_before_the_simulations() {
     let to = &ebbpool.named("none/r.html");
     // Simulating this many references would take minutes.
     let trace = "zipf:pages=1000,refs=1000000000";
-    ebbpool.refused(
-        &["compare", trace, "--frames", "9", "--report", to],
-        1,
-        &["r.html"],
-    );
+    ebbpool.refused(&["compare", trace, "--frames", "9", "--report", to], 1, &["r.html"]);
 }
 
 #[test]
@@ -515,18 +352,9 @@ fn bad_files_are_refused_by_name() {
     let packed = fs::read(zst).expect("a trace");
     let cases = [
         (ebbpool.file("bad.txt", "R 1\nR x\n"), vec!["bad.txt", "2"]),
-        (
-            ebbpool.file("empty.txt", "# nothing\n"),
-            vec!["empty.txt", "empty"],
-        ),
-        (
-            ebbpool.file("cut.parquet", &native[..native.len() / 2]),
-            vec!["cut.parquet"],
-        ),
-        (
-            ebbpool.file("cut.txt.zst", &packed[..packed.len() / 2]),
-            vec!["cut.txt.zst"],
-        ),
+        (ebbpool.file("empty.txt", "# nothing\n"), vec!["empty.txt", "empty"]),
+        (ebbpool.file("cut.parquet", &native[..native.len() / 2]), vec!["cut.parquet"]),
+        (ebbpool.file("cut.txt.zst", &packed[..packed.len() / 2]), vec!["cut.txt.zst"]),
         (ebbpool.file("odd.u32", [1, 2, 3]), vec!["odd.u32"]),
         (ebbpool.named("none.txt"), vec!["none.txt"]),
     ];
@@ -539,14 +367,7 @@ fn bad_files_are_refused_by_name() {
 fn extreme_asymmetries_are_printed_with_an_exponent() {
     let ebbpool = Ebbpool::in_scratch();
     let zipf = "zipf:pages=300,refs=6000,write=0.5";
-    let at = [
-        "--frames",
-        "10%",
-        "--asymmetry",
-        "1e15,1e-9",
-        "--policies",
-        "lru,ebb",
-    ];
+    let at = ["--frames", "10%", "--asymmetry", "1e15,1e-9", "--policies", "lru,ebb"];
     let compared = ebbpool.stdout(&[&["compare", zipf], &at[..]].concat());
     for label in ["R = 1e15 ", "R = 1e-9 "] {
         assert!(compared.contains(label), "no {label}: {compared}");
@@ -556,26 +377,16 @@ fn extreme_asymmetries_are_printed_with_an_exponent() {
             let text = ebbpool.stdout(&at_an_asymmetry(command, zipf, ratio));
             assert!(text.contains(ratio), "{command:?}: {text}");
             let longest = text.lines().map(|line| line.chars().count()).max();
-            assert!(
-                longest.is_some_and(|most| most < 160),
-                "{command:?}: {text}"
-            );
+            assert!(longest.is_some_and(|most| most < 160), "{command:?}: {text}");
         }
     }
 }
 
 /// Commands about a trace at one asymmetry.
-const AT_AN_ASYMMETRY: [&str; 3] = [
-    "run --frames 30 --policy lru",
-    "curve --policies lru",
-    "bound --frames 30",
-];
+const AT_AN_ASYMMETRY: [&str; 3] = ["run --frames 30 --policy lru", "curve --policies lru", "bound --frames 30"];
 
 fn at_an_asymmetry<'a>(command: &'a str, trace: &'a str, ratio: &'a str) -> Vec<&'a str> {
-    command
-        .split(' ')
-        .chain([trace, "--asymmetry", ratio])
-        .collect()
+    command.split(' ').chain([trace, "--asymmetry", ratio]).collect()
 }
 
 /// With larger ones bills would not be finite: tables had `inf`, and JSON null.
@@ -600,20 +411,9 @@ fn asymmetries_above_1e15_are_refused_wherever_one_is_read() {
 #[test]
 fn extreme_pages_and_sizes_are_fine() {
     let ebbpool = Ebbpool::in_scratch();
-    let trace = ebbpool.file(
-        "t.txt",
-        "W 18446744073709551615\nR 0\nR 18446744073709551615\n",
-    );
-    let rows = ebbpool.json(&[
-        "compare",
-        &trace,
-        "--frames",
-        "1,2,18446744073709551615",
-        "--asymmetry",
-        "32",
-        "--policies",
-        "all,belady",
-    ]);
+    let trace = ebbpool.file("t.txt", "W 18446744073709551615\nR 0\nR 18446744073709551615\n");
+    let rows = ebbpool
+        .json(&["compare", &trace, "--frames", "1,2,18446744073709551615", "--asymmetry", "32", "--policies", "all,belady"]);
     for row in rows.as_array().expect("rows") {
         // SQLite leaves one frame empty.
         let all_fit = row["frames"].as_u64() > Some(1 + u64::from(row["policy"] == "sqlite"));
@@ -646,44 +446,23 @@ fn run_alike(ebbpool: &Ebbpool, row: &Value, charge: &[&str]) -> Value {
 fn compare_spans_asymmetries_that_change() {
     let ebbpool = Ebbpool::in_scratch();
     let changes = ebbpool.file("changes.csv", "0,4\n30000,40\n");
-    let spelled = [
-        "8",
-        "rm1:base=25,epoch=2000",
-        "rm2",
-        "2",
-        &format!("file:{changes}"),
-    ];
+    let spelled = ["8", "rm1:base=25,epoch=2000", "rm2", "2", &format!("file:{changes}")];
     let rows = compared(&ebbpool, &["--asymmetry", &spelled.join(",")], "lru,casa");
     assert_eq!(rows.len(), spelled.len() * 2 * 2);
     for (rows, asymmetry) in rows.chunks(4).zip(spelled) {
         for row in rows {
-            assert_eq!(
-                *row,
-                run_alike(&ebbpool, row, &["--asymmetry", asymmetry]),
-                "{asymmetry}"
-            );
+            assert_eq!(*row, run_alike(&ebbpool, row, &["--asymmetry", asymmetry]), "{asymmetry}");
         }
         let changing = asymmetry.parse::<f64>().is_err();
         assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
     }
-    let table = ebbpool.stdout(&[
-        "compare",
-        ZIPF,
-        "--frames",
-        "9",
-        "--asymmetry",
-        "8,rm1:base=25,epoch=2000",
-    ]);
+    let table = ebbpool.stdout(&["compare", ZIPF, "--frames", "9", "--asymmetry", "8,rm1:base=25,epoch=2000"]);
     let long = table.lines().find(|line| line.starts_with("R = rm1"));
     assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
     let sentence = |line: &str| line.starts_with("at R=") || line.starts_with("over all ");
     let fits = |line: &str| line.chars().count() <= 80 || sentence(line);
     assert!(table.lines().skip(1).all(fits), "{table}");
-    for (list, word) in [
-        ("8,rm3", "rm3"),
-        ("", "no asymmetry"),
-        ("rm1:base=25,reading=literal", "reading"),
-    ] {
+    for (list, word) in [("8,rm3", "rm3"), ("", "no asymmetry"), ("rm1:base=25,reading=literal", "reading")] {
         ebbpool.refused(&["compare", ZIPF, "--asymmetry", list], 2, &[word]);
     }
     let missing = ["compare", ZIPF, "--asymmetry", "8,file:/no/such.csv"];
@@ -701,19 +480,10 @@ fn compare_on_a_flash_device_shows_its_relative_lifetime() {
     let programs = |policy: &str| {
         let mut found = rows.iter();
         let row = found.find(|row| row["policy"] == policy && row["frames"] == 600);
-        row.expect("a result")["programs"]
-            .as_f64()
-            .expect("a count")
+        row.expect("a result")["programs"].as_f64().expect("a count")
     };
     let text = |policies: &str| {
-        let args = [
-            "compare",
-            ZIPF,
-            "--frames",
-            "5%,20%",
-            "--policies",
-            policies,
-        ];
+        let args = ["compare", ZIPF, "--frames", "5%,20%", "--policies", policies];
         ebbpool.stdout(&[&args[..], &charge].concat())
     };
     let times = |other: &str| programs(other) / programs("cflru:window=1");
@@ -731,19 +501,9 @@ fn compare_on_a_flash_device_shows_its_relative_lifetime() {
     assert!(times("fifo") > times("lru") && times("lru") > 1.1);
 
     let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
-    let args = [
-        "compare",
-        ZIPF,
-        "--frames",
-        "5%",
-        "--policies",
-        "lru,cflru:window=1",
-    ];
+    let args = ["compare", ZIPF, "--frames", "5%", "--policies", "lru,cflru:window=1"];
     let fresh = ebbpool.stdout(&[&args[..], &fresh].concat());
-    assert!(
-        fresh.contains("has not reached a steady state (no block"),
-        "{fresh}"
-    );
+    assert!(fresh.contains("has not reached a steady state (no block"), "{fresh}");
 }
 
 #[test]
@@ -754,39 +514,15 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
         endurance = 60\nsource = \"made to wear out\"\n";
     let device = format!("flash:{}", ebbpool.file("weak.toml", chip));
     let trace = "zipf:pages=600,refs=120000,write=0.5";
-    let args = |policies: &'static str| {
-        [
-            "compare",
-            trace,
-            "--frames",
-            "5%",
-            "--device",
-            &device,
-            "--policies",
-            policies,
-        ]
-    };
-    let compare = |policies: &'static str, more: &[&str]| {
-        ebbpool.stdout(&[&args(policies)[..], more].concat())
-    };
+    let args = |policies: &'static str| ["compare", trace, "--frames", "5%", "--device", &device, "--policies", policies];
+    let compare = |policies: &'static str, more: &[&str]| ebbpool.stdout(&[&args(policies)[..], more].concat());
     // The device of LRU fails early in the trace, so that its bill covers fewer references.
     let table = compare("lru,cflru:window=1", &[]);
-    let line = |name: &str| {
-        table
-            .lines()
-            .find(|line| line.starts_with(name))
-            .expect("a line")
-    };
+    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).expect("a line");
     assert!(line("lru").ends_with("failed"), "{table}");
     assert!(line("cflru:window=1").contains('*'), "{table}");
-    assert!(
-        table.contains("lifetimes cannot be compared: under lru the device failed"),
-        "{table}"
-    );
-    assert!(
-        table.contains("cflru:window=1 has the smallest time"),
-        "{table}"
-    );
+    assert!(table.contains("lifetimes cannot be compared: under lru the device failed"), "{table}");
+    assert!(table.contains("cflru:window=1 has the smallest time"), "{table}");
     let all_failed = ebbpool.run(&args("lru,fifo"));
     let table = String::from_utf8_lossy(&all_failed.stdout).into_owned();
     assert!(table.contains("lifetimes cannot be compared"), "{table}");
@@ -804,58 +540,32 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
     let message = errors(&ebbpool.run(&[&run[..], &["--policy", "lru"]].concat()));
     assert_eq!(message.matches("the device failed").count(), 1, "{message}");
     let csv = compare("lru,cflru:window=1", &["--format", "csv"]);
-    let failures: Vec<bool> = csv
-        .lines()
-        .skip(1)
-        .map(|line| line.contains("the device failed"))
-        .collect();
+    let failures: Vec<bool> = csv.lines().skip(1).map(|line| line.contains("the device failed")).collect();
     assert_eq!(failures, [true, false], "{csv}");
     compare("lru,cflru:window=1", &["--report", "r.html"]);
-    assert!(
-        ebbpool
-            .text("r.html")
-            .contains("\"failed\":\"the device failed: "),
-        "the report knows"
-    );
+    assert!(ebbpool.text("r.html").contains("\"failed\":\"the device failed: "), "the report knows");
 }
 
 #[test]
 fn several_traces_and_seeds_end_in_one_table() {
     let ebbpool = Ebbpool::in_repository();
     let args = [
-        "compare",
-        "zipf:pages=1000,refs=10000",
-        "uniform:pages=500,refs=10000",
-        "--policies",
-        "lru,cflru,clock",
-        "--frames",
-        "2%,5%,10%,20%",
-        "--asymmetry",
-        "1,8",
-        "--seeds",
-        "5",
+        "compare", "zipf:pages=1000,refs=10000", "uniform:pages=500,refs=10000", "--policies", "lru,cflru,clock", "--frames",
+        "2%,5%,10%,20%", "--asymmetry", "1,8", "--seeds", "5",
     ];
     let text = ebbpool.stdout(&args);
     let is_sentence = |line: &&str| line.starts_with("over ") || line.contains("geometric means");
     let mut of_tables = text.lines().filter(|line| !is_sentence(line));
     assert_eq!(of_tables.find(|line| line.chars().count() > 80), None);
-    assert!(
-        text.contains("zipf:pages=1000,refs=10000: 5 seeds\n"),
-        "{text}"
-    );
+    assert!(text.contains("zipf:pages=1000,refs=10000: 5 seeds\n"), "{text}");
     assert!(text.contains(" ±"), "{text}");
     let answer = text.lines().last().expect("an answer");
     let begin = "over 2 traces, 5 seeds, 4 sizes and 2 asymmetries cflru is the one to take: ";
     assert!(answer.starts_with(begin), "{answer}");
-    let rows: Vec<Value> =
-        serde_json::from_str(&ebbpool.stdout(&[&args[..], &["--format", "json"]].concat()))
-            .expect("JSON");
+    let rows: Vec<Value> = serde_json::from_str(&ebbpool.stdout(&[&args[..], &["--format", "json"]].concat())).expect("JSON");
     assert_eq!(rows.len(), 10 * 3 * 4 * 2);
     for (format, parts) in [
-        (
-            "markdown",
-            ["| R = 8 | ", "| :--- | ---: |", "| policy | over lru | "],
-        ),
+        ("markdown", ["| R = 8 | ", "| :--- | ---: |", "| policy | over lru | "]),
         ("latex", ["\\begin{tabular}{lrrrr}", "\\caption{", "10\\%"]),
     ] {
         let text = ebbpool.stdout(&[&args[..], &["--format", format]].concat());
@@ -873,12 +583,9 @@ fn a_name_with_control_characters_stays_on_its_line() {
     let trace = format!("# ebbpool.name=\"{name}\"\nR 1\nW 2\nR 4\nW 3\n");
     let trace = ebbpool.file("t.txt", trace);
     let args = [trace.as_str(), "--policies", "lru", "--frames", "1"];
-    for (command, format, first) in [
-        ("compare", "table", 0),
-        ("compare", "markdown", 0),
-        ("compare", "latex", 2),
-        ("curve", "table", 0),
-    ] {
+    for (command, format, first) in
+        [("compare", "table", 0), ("compare", "markdown", 0), ("compare", "latex", 2), ("curve", "table", 0)]
+    {
         let text = ebbpool.stdout(&[&[command], &args[..], &["--format", format]].concat());
         assert!(!text.contains('\u{1b}'), "{command} {format}: {text}");
         let line = text.lines().nth(first).expect("a line");
@@ -886,10 +593,7 @@ fn a_name_with_control_characters_stays_on_its_line() {
         assert!(whole, "{command} {format}: {text}");
     }
     let info = ebbpool.stdout(&["trace", "info", &trace]);
-    assert!(
-        !info.contains('\u{1b}') && info.contains("31m\\n\\n# b"),
-        "{info}"
-    );
+    assert!(!info.contains('\u{1b}') && info.contains("31m\\n\\n# b"), "{info}");
 }
 
 /// The answers of the traces before are printed, and so are the finished results of the later one.
@@ -899,16 +603,8 @@ fn an_interrupt_in_a_later_trace_prints_what_is_finished() {
     for format in ["table", "json"] {
         let ebbpool = Ebbpool::with_no_results();
         let args = [
-            "compare",
-            "zipf:pages=500,refs=5000",
-            "zipf:pages=20000,refs=200000000",
-            "--policies=lru,cflru",
-            "--frames=10%",
-            "--asymmetry=8",
-            "--format",
-            format,
-            "--report",
-            "r.html",
+            "compare", "zipf:pages=500,refs=5000", "zipf:pages=20000,refs=200000000", "--policies=lru,cflru", "--frames=10%",
+            "--asymmetry=8", "--format", format, "--report", "r.html",
         ];
         let child = ebbpool.started(&args);
         let first = || fs::read_dir(ebbpool.results()).map_or(0, Iterator::count) > 0;
@@ -940,10 +636,7 @@ fn seeds_need_a_generator() {
     for (args, text) in [
         (vec![sample("pg-tpcc")], "no trace here is one"),
         (vec![], "required"),
-        (
-            vec!["zipf:pages=100,refs=100".into(), "--concat".into()],
-            "cannot be used with",
-        ),
+        (vec!["zipf:pages=100,refs=100".into(), "--concat".into()], "cannot be used with"),
     ] {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let args = [&["compare"][..], &args, &["--seeds", "3"]].concat();

@@ -10,64 +10,30 @@ const TRACE: &str = "zipf:pages=3000,refs=60000,write=0.3";
 fn a_sample_of_all_pages_equals_compare() {
     let ebbpool = Ebbpool::in_repository();
     let shared = [
-        "--frames",
-        "20,100,3%",
-        "--policies",
-        "lru,cflru,cfdc,fd-exact,belady,informed",
-        "--warmup",
-        "10%",
-        "--at-end",
-        "flush",
-        "--asymmetry",
-        "8",
+        "--frames", "20,100,3%", "--policies", "lru,cflru,cfdc,fd-exact,belady,informed", "--warmup", "10%", "--at-end",
+        "flush", "--asymmetry", "8",
     ];
     let curve = ebbpool.rows(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
     let compare = ebbpool.rows(&[&["compare", TRACE], &shared[..]].concat());
     assert_eq!(curve.len(), 18);
     for row in &curve {
-        let same =
-            |other: &&Value| other["policy"] == row["policy"] && other["frames"] == row["frames"];
+        let same = |other: &&Value| other["policy"] == row["policy"] && other["frames"] == row["frames"];
         let other = compare.iter().find(same).expect("the same result");
         for field in [
-            "trace",
-            "asymmetry",
-            "references",
-            "warmup",
-            "distinct_pages",
-            "hits",
-            "misses",
-            "reads",
-            "writes",
-            "dirty_left",
-            "hit_ratio",
-            "cost",
-            "page_size",
-            "bytes_read",
+            "trace", "asymmetry", "references", "warmup", "distinct_pages", "hits", "misses", "reads", "writes", "dirty_left",
+            "hit_ratio", "cost", "page_size", "bytes_read",
         ] {
             assert_eq!(row[field], other[field], "{field} of {row}");
         }
-        assert_eq!(
-            (&row["method"], &row["error"]),
-            (&"exact".into(), &0.0.into())
-        );
+        assert_eq!((&row["method"], &row["error"]), (&"exact".into(), &0.0.into()));
     }
 }
 
 #[test]
 fn sampled_figures_have_errors_and_lru_is_exact() {
     let ebbpool = Ebbpool::in_repository();
-    let rows = ebbpool.rows(&[
-        "curve",
-        "zipf:pages=30000,refs=200000,write=0.3",
-        "--policies",
-        "lru,cflru",
-        "--sample",
-        "10%",
-    ]);
-    let sampled: Vec<&Value> = rows
-        .iter()
-        .filter(|row| row["method"] == "sampled")
-        .collect();
+    let rows = ebbpool.rows(&["curve", "zipf:pages=30000,refs=200000,write=0.3", "--policies", "lru,cflru", "--sample", "10%"]);
+    let sampled: Vec<&Value> = rows.iter().filter(|row| row["method"] == "sampled").collect();
     assert!(sampled.len() >= 3, "{rows:?}");
     for row in &sampled {
         assert_eq!(row["policy"], "cflru");
@@ -82,23 +48,10 @@ fn sampled_figures_have_errors_and_lru_is_exact() {
 #[test]
 fn a_target_names_the_smallest_memory() {
     let ebbpool = Ebbpool::in_repository();
-    let args = [
-        "curve",
-        TRACE,
-        "--policies",
-        "lru,cflru",
-        "--target",
-        "writes -50%",
-        "--baseline",
-        "lru@100",
-        "--sample",
-        "100%",
-    ];
+    let args =
+        ["curve", TRACE, "--policies", "lru,cflru", "--target", "writes -50%", "--baseline", "lru@100", "--sample", "100%"];
     let rows = ebbpool.rows(&args);
-    let answers: Vec<&Value> = rows
-        .iter()
-        .filter(|row| row["target"] == "writes -50%")
-        .collect();
+    let answers: Vec<&Value> = rows.iter().filter(|row| row["target"] == "writes -50%").collect();
     assert_eq!(answers.len(), 2);
     let writes = |policy: &str, frames: u64| {
         let frames = frames.to_string();
@@ -116,22 +69,9 @@ fn a_target_names_the_smallest_memory() {
     let table = ebbpool.stdout(&args);
     let is_answer = |line: &&str| line.starts_with("writes -50%");
     let last = table.lines().find(is_answer).expect("an answer");
-    assert!(
-        last.starts_with("writes -50% against lru with 100 frames"),
-        "{last}"
-    );
-    assert!(
-        last.contains("lru needs") && last.contains("cflru needs"),
-        "{last}"
-    );
-    let never = ebbpool.stdout(&[
-        "curve",
-        TRACE,
-        "--policies",
-        "lru,cflru",
-        "--target",
-        "reads 10",
-    ]);
+    assert!(last.starts_with("writes -50% against lru with 100 frames"), "{last}");
+    assert!(last.contains("lru needs") && last.contains("cflru needs"), "{last}");
+    let never = ebbpool.stdout(&["curve", TRACE, "--policies", "lru,cflru", "--target", "reads 10"]);
     let says = "reads 10: no memory is enough for lru, cflru";
     assert!(never.lines().any(|line| line == says), "{never}");
 }
@@ -140,10 +80,7 @@ fn a_target_names_the_smallest_memory() {
 fn clean_pools_stand_beside_runs_of_fd_static() {
     let ebbpool = Ebbpool::in_repository();
     let rows = ebbpool.rows(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
-    let pools: Vec<&Value> = rows
-        .iter()
-        .filter(|row| row["method"] == "two-stack")
-        .collect();
+    let pools: Vec<&Value> = rows.iter().filter(|row| row["method"] == "two-stack").collect();
     assert!(pools.len() >= 10, "{pools:?}");
     for pool in pools {
         assert_eq!(pool["frames"], 300);
@@ -159,16 +96,7 @@ fn clean_pools_stand_beside_runs_of_fd_static() {
 fn results_do_not_depend_on_threads_or_on_stored_results() {
     let ebbpool = Ebbpool::in_repository();
     let args = |more: &[&'static str]| {
-        let args = [
-            "curve",
-            TRACE,
-            "--policies",
-            "cflru,casa",
-            "--sample",
-            "25%",
-            "--target",
-            "bill -10%",
-        ];
+        let args = ["curve", TRACE, "--policies", "cflru,casa", "--sample", "25%", "--target", "bill -10%"];
         ebbpool.stdout(&[&args[..], more].concat())
     };
     let one = args(&["--no-cache", "--threads", "1"]);
@@ -180,16 +108,7 @@ fn results_do_not_depend_on_threads_or_on_stored_results() {
 #[test]
 fn a_report_has_the_curves() {
     let ebbpool = Ebbpool::in_scratch();
-    ebbpool.stdout(&[
-        "curve",
-        TRACE,
-        "--policies",
-        "lru,cflru",
-        "--target",
-        "writes -50%",
-        "--report",
-        "curve.html",
-    ]);
+    ebbpool.stdout(&["curve", TRACE, "--policies", "lru,cflru", "--target", "writes -50%", "--report", "curve.html"]);
     let data = data_of(&ebbpool.text("curve.html"));
     let trace = &data["traces"][0];
     let curve = &trace["curve"];
@@ -197,12 +116,7 @@ fn a_report_has_the_curves() {
     let lru = curve["lru"].as_array().expect("points");
     assert!(lru.len() > 100);
     assert_eq!(lru.last().expect("a point")[0], trace["distinct_pages"]);
-    assert!(
-        trace["sentence"]
-            .as_str()
-            .expect("a sentence")
-            .contains("needs")
-    );
+    assert!(trace["sentence"].as_str().expect("a sentence").contains("needs"));
     assert_eq!(curve["mark"][1], "target");
 }
 
@@ -211,22 +125,12 @@ fn without_a_target_the_report_is_about_the_knee() {
     let ebbpool = Ebbpool::in_scratch();
     let trace = "uniform:pages=1000,refs=60000,write=0.3";
     let frames = "250,500,1000,2000";
-    let args = [
-        "curve",
-        trace,
-        "--policies",
-        "lru,cflru",
-        "--frames",
-        frames,
-    ];
+    let args = ["curve", trace, "--policies", "lru,cflru", "--frames", frames];
     let table = ebbpool.stdout(&[&args[..], &["--report", "curve.html"]].concat());
     let data = data_of(&ebbpool.text("curve.html"));
     let trace = &data["traces"][0];
     let answer = table.lines().last().expect("an answer");
-    assert!(
-        answer.starts_with("at R=32 more memory pays up to "),
-        "{answer}"
-    );
+    assert!(answer.starts_with("at R=32 more memory pays up to "), "{answer}");
     assert_eq!(trace["sentence"], answer);
     let [frames, what] = &trace["curve"]["mark"].as_array().expect("a mark")[..] else {
         panic!("no mark");
@@ -239,13 +143,7 @@ fn the_table_explains_the_errors_that_it_has_and_names_policies_on_all_pages() {
     let ebbpool = Ebbpool::in_repository();
     let table = |policies: &str, sample: &str| {
         ebbpool.stdout(&[
-            "curve",
-            "zipf:pages=30000,refs=100000,write=0.3",
-            "--policies",
-            policies,
-            "--frames",
-            "10%,20%",
-            "--sample",
+            "curve", "zipf:pages=30000,refs=100000,write=0.3", "--policies", policies, "--frames", "10%,20%", "--sample",
             sample,
         ])
     };
@@ -263,23 +161,11 @@ fn the_table_explains_the_errors_that_it_has_and_names_policies_on_all_pages() {
 #[test]
 fn invalid_arguments_are_refused() {
     let ebbpool = Ebbpool::in_repository();
-    ebbpool.refused(
-        &["curve", TRACE, "--target", "writes 50%"],
-        2,
-        &["writes -50%"],
-    );
+    ebbpool.refused(&["curve", TRACE, "--target", "writes 50%"], 2, &["writes -50%"]);
     ebbpool.refused(&["curve", TRACE, "--sample", "0%"], 2, &["above 0%"]);
     ebbpool.refused(&["curve", TRACE, "--sample", "0.5"], 2, &["per cent"]);
-    ebbpool.refused(
-        &["curve", TRACE, "--baseline", "lru@0"],
-        2,
-        &["memory size"],
-    );
-    ebbpool.refused(
-        &["curve", TRACE, "--baseline", "unknown@3%"],
-        2,
-        &["unknown"],
-    );
+    ebbpool.refused(&["curve", TRACE, "--baseline", "lru@0"], 2, &["memory size"]);
+    ebbpool.refused(&["curve", TRACE, "--baseline", "unknown@3%"], 2, &["unknown"]);
     ebbpool.refused(&["curve", TRACE, TRACE], 2, &["--concat"]);
     ebbpool.refused(&["curve", TRACE, "--policies", "cflru-e"], 2, &["--device"]);
     ebbpool.refused(&["curve", TRACE, "--warmup", "60000"], 2, &["--warmup"]);

@@ -24,22 +24,14 @@ fn refused(ebbpool: &Ebbpool, args: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn lines_are_put_and_found_again() {
     let ebbpool = Ebbpool::in_scratch();
-    let put = ebbpool.fed(
-        &["db", "put", "a.db"],
-        b"pear\t3\napple\t1\t2\n\xff\\x\t\npear\t4",
-    );
+    let put = ebbpool.fed(&["db", "put", "a.db"], b"pear\t3\napple\t1\t2\n\xff\\x\t\npear\t4");
     assert_eq!(succeeded(put), b"ok pear\nok apple\nok \xff\\x\nok pear\n");
     let dumped = succeeded(ebbpool.run(&["db", "dump", "a.db"]));
     assert_eq!(dumped, b"apple\t1\t2\npear\t4\n\xff\\x\t\n");
     assert_eq!(ebbpool.stdout(&["db", "get", "a.db", "apple"]), "1\t2\n");
     let escaped = ebbpool.stdout(&["db", "get", "a.db", "apple", "--escape"]);
     assert_eq!(escaped, "1\\t2\n");
-    refused(
-        &ebbpool,
-        &["db", "get", "a.db", "plum"],
-        1,
-        &["a.db has no key plum"],
-    );
+    refused(&ebbpool, &["db", "get", "a.db", "plum"], 1, &["a.db has no key plum"]);
 
     let put = ebbpool.fed(&["db", "put", "a.db"], b"fig\t5\n\nplum\t6\n");
     assert_failed(&put, 1, &["standard input, line 2", "no tab"]);
@@ -84,11 +76,7 @@ fn killed_after(ebbpool: &Ebbpool, oks: usize) -> Vec<String> {
     }
     child.kill().expect("it runs");
     child.wait().expect("an end");
-    acknowledged.extend(
-        lines
-            .map_while(Result::ok)
-            .filter(|line| line.len() == "ok key 0000000".len()),
-    );
+    acknowledged.extend(lines.map_while(Result::ok).filter(|line| line.len() == "ok key 0000000".len()));
     feeder.join().expect("no panic");
     acknowledged
 }
@@ -99,17 +87,10 @@ fn acknowledged_records_survive_a_kill() {
     for oks in [1, 300, 1500] {
         let acknowledged = killed_after(&ebbpool, oks);
         let dumped = ebbpool.stdout(&["db", "dump", "k.db"]);
-        let keys: std::collections::HashSet<&str> = dumped
-            .lines()
-            .filter_map(|line| line.split('\t').next())
-            .collect();
+        let keys: std::collections::HashSet<&str> = dumped.lines().filter_map(|line| line.split('\t').next()).collect();
         for line in &acknowledged {
             let key = line.strip_prefix("ok ").expect("an ok");
-            assert!(
-                keys.contains(key),
-                "{key} of {} is lost",
-                acknowledged.len()
-            );
+            assert!(keys.contains(key), "{key} of {} is lost", acknowledged.len());
         }
         let checked = ebbpool.json(&["db", "check", "k.db"]);
         assert_eq!(checked["findings"], Value::Array(Vec::new()));
@@ -126,12 +107,7 @@ fn a_dump_shows_a_range_in_both_directions() {
     assert_eq!(dump(&["--reverse"]), "d\t4\nc\t3\nb\t2\na\t1\n");
     assert_eq!(dump(&["--from", "d", "--to", "b"]), "");
     assert_eq!(dump(&["--from", r"\x63", "--escape"]), "c\t3\nd\t4\n");
-    refused(
-        &ebbpool,
-        &["db", "dump", "a.db", "--from", r"\q", "--escape"],
-        2,
-        &["--from", r"\xHH"],
-    );
+    refused(&ebbpool, &["db", "dump", "a.db", "--from", r"\q", "--escape"], 2, &["--from", r"\xHH"]);
     refused(&ebbpool, &["db", "dump", "none.db"], 1, &["none.db"]);
     assert!(!ebbpool.names().iter().any(|name| name.starts_with("none")));
 }
@@ -149,95 +125,45 @@ fn any_bytes_survive_escaping() {
     let dumped = succeeded(ebbpool.run(&["db", "dump", "a.db", "--escape"]));
     let load = ["db", "load", "b.db", "--escape", "--from", "-"];
     succeeded(ebbpool.fed(&load, &dumped));
-    assert_eq!(
-        succeeded(ebbpool.run(&["db", "dump", "b.db", "--escape"])),
-        dumped
-    );
+    assert_eq!(succeeded(ebbpool.run(&["db", "dump", "b.db", "--escape"])), dumped);
     let [a, b] = ["a.db", "b.db"].map(|name| ebbpool.json(&["db", "check", name]));
     assert_eq!(a["keys"], 256);
     assert_eq!(b["keys"], 256);
     assert!(number(&a["overflow_pages"]) > 100, "{a}");
     assert_eq!(a["overflow_pages"], b["overflow_pages"]);
-    refused(
-        &ebbpool,
-        &["db", "dump", "a.db"],
-        1,
-        &[r"the key \tk holds a tab or a newline", "--escape"],
-    );
+    refused(&ebbpool, &["db", "dump", "a.db"], 1, &[r"the key \tk holds a tab or a newline", "--escape"]);
     succeeded(ebbpool.fed(&["db", "put", "v.db", "--escape"], b"key\\x01\ta\\nb\n"));
-    refused(
-        &ebbpool,
-        &["db", "dump", "v.db"],
-        1,
-        &[r"the key key\x01 has a value with", "--escape"],
-    );
+    refused(&ebbpool, &["db", "dump", "v.db"], 1, &[r"the key key\x01 has a value with", "--escape"]);
 }
 
 #[test]
 fn sorted_lines_are_loaded_and_others_refused() {
     let ebbpool = Ebbpool::in_scratch();
-    let lines: String = (0..20_000)
-        .map(|at| format!("{at:06}\tvalue of {at}\n"))
-        .collect();
+    let lines: String = (0..20_000).map(|at| format!("{at:06}\tvalue of {at}\n")).collect();
     fs::write(ebbpool.path("lines.tsv"), &lines).expect("a file");
     let output = ebbpool.stdout(&["db", "load", "a.db", "--from", "lines.tsv"]);
     assert!(output.starts_with("a.db: 20000 records in "), "{output}");
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), lines);
-    refused(
-        &ebbpool,
-        &["db", "load", "a.db", "--from", "lines.tsv"],
-        1,
-        &["a.db", "empty database"],
-    );
-    refused(
-        &ebbpool,
-        &["db", "load", "a.db", "--records", "10"],
-        1,
-        &["a.db", "empty database"],
-    );
+    refused(&ebbpool, &["db", "load", "a.db", "--from", "lines.tsv"], 1, &["a.db", "empty database"]);
+    refused(&ebbpool, &["db", "load", "a.db", "--records", "10"], 1, &["a.db", "empty database"]);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), lines);
 
     let load = ["db", "load", "b.db", "--from", "-"];
     let unsorted = ebbpool.fed(&load, b"a\t1\nc\t2\nb\t3\n");
-    assert_failed(
-        &unsorted,
-        1,
-        &[
-            "standard input, line 3",
-            "the key b follows c",
-            "LC_ALL=C sort",
-        ],
-    );
-    assert_failed(
-        &ebbpool.fed(&load, b"a\t1\na\t2\n"),
-        1,
-        &["line 2", "occurs twice"],
-    );
+    assert_failed(&unsorted, 1, &["standard input, line 3", "the key b follows c", "LC_ALL=C sort"]);
+    assert_failed(&ebbpool.fed(&load, b"a\t1\na\t2\n"), 1, &["line 2", "occurs twice"]);
     assert_failed(&ebbpool.fed(&load, b"a\t1\nb\n"), 1, &["line 2", "no tab"]);
     // A failed load leaves the database empty, so another load succeeds.
     succeeded(ebbpool.fed(&load, b"x\t1\n"));
     assert_eq!(ebbpool.stdout(&["db", "dump", "b.db"]), "x\t1\n");
-    refused(
-        &ebbpool,
-        &["db", "load", "c.db", "--from", "nowhere.tsv"],
-        1,
-        &["nowhere.tsv", "cannot open"],
-    );
+    refused(&ebbpool, &["db", "load", "c.db", "--from", "nowhere.tsv"], 1, &["nowhere.tsv", "cannot open"]);
     assert!(!ebbpool.path("c.db").exists());
 }
 
 #[test]
 fn the_papers_database_has_the_shape_of_the_paper() {
     let ebbpool = Ebbpool::in_scratch();
-    ebbpool.stdout(&[
-        "db",
-        "load",
-        "c.db",
-        "--records",
-        "50000",
-        "--frames",
-        "1MiB",
-    ]);
+    ebbpool.stdout(&["db", "load", "c.db", "--records", "50000", "--frames", "1MiB"]);
     let report = ebbpool.json(&["db", "check", "c.db"]);
     assert_eq!(report["keys"], 50_000);
     // A leaf has 7 records, an inner node 126 leaves.
@@ -247,30 +173,15 @@ fn the_papers_database_has_the_shape_of_the_paper() {
     assert_eq!(report["findings"], Value::Array(Vec::new()));
     let value = ebbpool.stdout(&["db", "get", "c.db", r"\x00\x00\xc3\x4f", "--escape"]);
     assert!(value.len() > 256, "{value}");
-    refused(
-        &ebbpool,
-        &["db", "get", "c.db", r"\x00\x00\xc3\x50", "--escape"],
-        1,
-        &["no key"],
-    );
+    refused(&ebbpool, &["db", "get", "c.db", r"\x00\x00\xc3\x50", "--escape"], 1, &["no key"]);
     refused(
         &ebbpool,
         &["db", "load", "d.db", "--records", "300", "--key-bytes", "1"],
         2,
         &["keys of 1 bytes distinguish 256 records"],
     );
-    refused(
-        &ebbpool,
-        &["db", "load", "d.db", "--records", "0"],
-        2,
-        &["1 to 1000000000 records"],
-    );
-    refused(
-        &ebbpool,
-        &["db", "load", "d.db", "--page-size", "1000"],
-        2,
-        &["power of two"],
-    );
+    refused(&ebbpool, &["db", "load", "d.db", "--records", "0"], 2, &["1 to 1000000000 records"]);
+    refused(&ebbpool, &["db", "load", "d.db", "--page-size", "1000"], 2, &["power of two"]);
     assert!(!ebbpool.path("d.db").exists());
 }
 
@@ -296,57 +207,21 @@ fn the_tree_fixes_the_pages_that_the_generator_predicts() {
     for (records, key, value, page_size, fill, share) in shapes {
         let ebbpool = Ebbpool::in_scratch();
         let load = [
-            "db",
-            "load",
-            "a.db",
-            "--records",
-            records,
-            "--key-bytes",
-            key,
-            "--value-bytes",
-            value,
-            "--page-size",
-            page_size,
-            "--fill",
-            fill,
+            "db", "load", "a.db", "--records", records, "--key-bytes", key, "--value-bytes", value, "--page-size", page_size,
+            "--fill", fill,
         ];
         ebbpool.stdout(&load);
         for (more, parameters, frames) in [
             (&["--seed", "3"][..], "seed=3", "32"),
             (
-                &[
-                    "--update-intensity",
-                    "80%",
-                    "--scattered",
-                    "--skew",
-                    "0.9/0.1",
-                    "--scan-length",
-                    "77",
-                ],
+                &["--update-intensity", "80%", "--scattered", "--skew", "0.9/0.1", "--scan-length", "77"],
                 "intensity=0.8,scattered=true,skew=0.9/0.1,length=77",
                 "4096",
             ),
         ] {
             let bench = [
-                "db",
-                "bench",
-                "a.db",
-                "--workload",
-                "cfdc",
-                "--queries",
-                "300",
-                "--updates",
-                "200",
-                "--scans",
-                "15",
-                "--scan-updates",
-                "10",
-                "--durability",
-                "none",
-                "--frames",
-                frames,
-                "--record",
-                "as-fixed.parquet",
+                "db", "bench", "a.db", "--workload", "cfdc", "--queries", "300", "--updates", "200", "--scans", "15",
+                "--scan-updates", "10", "--durability", "none", "--frames", frames, "--record", "as-fixed.parquet",
             ];
             let report = ebbpool.json(&[&bench[..], more].concat());
             let spec = format!(
@@ -355,16 +230,9 @@ fn the_tree_fixes_the_pages_that_the_generator_predicts() {
             let predicted = references(&ebbpool, &spec);
             let recorded = references(&ebbpool, "as-fixed.parquet");
             assert!(predicted.lines().count() > 500);
-            let first = predicted
-                .lines()
-                .zip(recorded.lines())
-                .position(|(a, b)| a != b);
+            let first = predicted.lines().zip(recorded.lines()).position(|(a, b)| a != b);
             assert_eq!(first, None, "{spec}");
-            assert_eq!(
-                predicted.lines().count(),
-                recorded.lines().count(),
-                "{spec}"
-            );
+            assert_eq!(predicted.lines().count(), recorded.lines().count(), "{spec}");
             let fixes = number(&report["hits"]) + number(&report["misses"]);
             assert_eq!(fixes, recorded.lines().count() as u64, "{spec}");
         }
@@ -379,23 +247,8 @@ fn a_benchmark_reports_its_work() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["db", "load", "c.db", "--records", "20000"]);
     let bench = [
-        "db",
-        "bench",
-        "c.db",
-        "--workload",
-        "cfdc",
-        "--queries",
-        "3000",
-        "--updates",
-        "2000",
-        "--scans",
-        "20",
-        "--scan-updates",
-        "10",
-        "--frames",
-        "200",
-        "--policy",
-        "cfdc",
+        "db", "bench", "c.db", "--workload", "cfdc", "--queries", "3000", "--updates", "2000", "--scans", "20",
+        "--scan-updates", "10", "--frames", "200", "--policy", "cfdc",
     ];
     let report = ebbpool.json(&bench);
     assert_eq!(report["workload"], "cfdc");
@@ -422,10 +275,7 @@ fn a_benchmark_reports_its_work() {
     assert!(number(&report["log_syncs"]) >= 2010, "{report}");
     // A range may end early, with the last record.
     let changed = number(&report["bytes_changed"]);
-    assert!(
-        changed > 2000 * 260 && changed <= (2000 + 10 * 256) * 260,
-        "{changed}"
-    );
+    assert!(changed > 2000 * 260 && changed <= (2000 + 10 * 256) * 260, "{changed}");
     let to = &report["bytes_written_to"];
     let parts = ["pages", "log", "double_write"].map(|part| number(&to[part]));
     assert!(parts.iter().all(|&bytes| bytes > 0), "{to}");
@@ -434,10 +284,7 @@ fn a_benchmark_reports_its_work() {
     let pages: u64 = causes.values().map(number).sum();
     assert_eq!(pages * 4096, parts[0]);
     // The double write has an image of each page, and lists.
-    assert!(
-        parts[2] > parts[0] && parts[2] < 2 * parts[0] + 4096,
-        "{to}"
-    );
+    assert!(parts[2] > parts[0] && parts[2] < 2 * parts[0] + 4096, "{to}");
     let amplification = report["write_amplification"].as_f64().expect("a ratio");
     let expected = number(&report["bytes_written"]) as f64 / changed as f64;
     assert!((amplification - expected).abs() < 1e-6);
@@ -445,12 +292,7 @@ fn a_benchmark_reports_its_work() {
     assert_eq!(number(&report["files"]["pages"]), length);
     assert!(number(&report["files"]["log"]) > 0);
     let table = ebbpool.stdout(&bench);
-    for word in [
-        "transactions per second",
-        "write amplification",
-        "hit ratio",
-        "scan update",
-    ] {
+    for word in ["transactions per second", "write amplification", "hit ratio", "scan update"] {
         assert!(table.contains(word), "{table}");
     }
     let none = ebbpool.json(&[&bench[..], &["--update-intensity", "0%"]].concat());
@@ -463,60 +305,27 @@ fn a_benchmark_reports_its_work() {
 #[test]
 fn ycsb_runs_on_many_threads() {
     let ebbpool = Ebbpool::in_scratch();
-    ebbpool.stdout(&[
-        "db",
-        "load",
-        "y.db",
-        "--workload",
-        "ycsb",
-        "--records",
-        "3000",
-    ]);
+    ebbpool.stdout(&["db", "load", "y.db", "--workload", "ycsb", "--records", "3000"]);
     let mut records = 3000;
     for letter in ["a", "b", "c", "d", "e", "f"] {
         let workload = format!("ycsb-{letter}");
         let bench = [
-            "db",
-            "bench",
-            "y.db",
-            "--workload",
-            &workload,
-            "--operations",
-            "3000",
-            "--threads",
-            "3",
-            "--durability",
-            "none",
-            "--frames",
-            "128",
+            "db", "bench", "y.db", "--workload", &workload, "--operations", "3000", "--threads", "3", "--durability", "none",
+            "--frames", "128",
         ];
         let report = ebbpool.json(&bench);
         assert_eq!(report["transactions"], 3000, "{workload}");
         assert_eq!(number(&report["records"]), records, "{workload}");
         let operations = report["operations"].as_array().expect("an array");
-        let inserts = operations
-            .iter()
-            .find(|latency| latency["kind"] == "insert");
+        let inserts = operations.iter().find(|latency| latency["kind"] == "insert");
         let inserts = inserts.map_or(0, |latency| number(&latency["count"]));
-        assert_eq!(
-            inserts > 50,
-            ["d", "e"].contains(&letter),
-            "{workload}: {inserts}"
-        );
+        assert_eq!(inserts > 50, ["d", "e"].contains(&letter), "{workload}: {inserts}");
         records += inserts;
         let checked = ebbpool.json(&["db", "check", "y.db"]);
         assert_eq!(number(&checked["keys"]), records, "{workload}");
         assert_eq!(checked["findings"], Value::Array(Vec::new()), "{workload}");
     }
-    let short = [
-        "db",
-        "bench",
-        "y.db",
-        "--workload",
-        "ycsb-c",
-        "--seconds",
-        "0.2",
-    ];
+    let short = ["db", "bench", "y.db", "--workload", "ycsb-c", "--seconds", "0.2"];
     let report = ebbpool.json(&short);
     let seconds = report["seconds"].as_f64().expect("a time");
     assert!(seconds >= 0.2, "{seconds}");
@@ -534,42 +343,14 @@ fn invalid_arguments_are_refused() {
     ebbpool.stdout(&["db", "load", "c.db", "--records", "500"]);
     succeeded(ebbpool.fed(&["db", "put", "t.db"], b"some text\tas key\n"));
     for (args, code, words) in [
-        (
-            bench(&["c.db", "--workload", "ycsb-a", "--queries", "5"]),
-            2,
-            &["ycsb-a has no --queries"][..],
-        ),
-        (
-            bench(&["c.db", "--workload", "cfdc", "--alpha", "1"]),
-            2,
-            &["cfdc has no --alpha"],
-        ),
-        (
-            bench(&["c.db", "--workload", "ycsb-a"]),
-            1,
-            &["was not loaded for this workload", "--workload ycsb"],
-        ),
-        (
-            bench(&["t.db", "--workload", "cfdc"]),
-            1,
-            &["t.db was not loaded", "9 bytes, not 1 to 8"],
-        ),
+        (bench(&["c.db", "--workload", "ycsb-a", "--queries", "5"]), 2, &["ycsb-a has no --queries"][..]),
+        (bench(&["c.db", "--workload", "cfdc", "--alpha", "1"]), 2, &["cfdc has no --alpha"]),
+        (bench(&["c.db", "--workload", "ycsb-a"]), 1, &["was not loaded for this workload", "--workload ycsb"]),
+        (bench(&["t.db", "--workload", "cfdc"]), 1, &["t.db was not loaded", "9 bytes, not 1 to 8"]),
         (bench(&["none.db", "--workload", "cfdc"]), 1, &["none.db"]),
-        (
-            bench(&["c.db", "--workload", "cfdc", "--policy", "no-such"]),
-            2,
-            &["no-such"],
-        ),
-        (
-            bench(&["c.db", "--workload", "cfdc", "--policy", "belady"]),
-            2,
-            &["belady"],
-        ),
-        (
-            bench(&["c.db", "--workload", "cfdc", "--frames", "2"]),
-            2,
-            &["frames"],
-        ),
+        (bench(&["c.db", "--workload", "cfdc", "--policy", "no-such"]), 2, &["no-such"]),
+        (bench(&["c.db", "--workload", "cfdc", "--policy", "belady"]), 2, &["belady"]),
+        (bench(&["c.db", "--workload", "cfdc", "--frames", "2"]), 2, &["frames"]),
     ] {
         refused(&ebbpool, &args, code, words);
     }
@@ -599,12 +380,7 @@ fn check_finds_and_names_damage() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(report["findings"][0]["page"], 40);
-    refused(
-        &ebbpool,
-        &["db", "dump", "c.db", "--escape"],
-        1,
-        &["page 40"],
-    );
+    refused(&ebbpool, &["db", "dump", "c.db", "--escape"], 1, &["page 40"]);
 }
 
 #[test]
@@ -634,26 +410,15 @@ fn a_log_without_its_end_is_refused_but_can_be_opened_read_only() {
     let why = &["bytes are missing", "--read-only"];
     refused(&ebbpool, get, 1, why);
     refused(&ebbpool, &["db", "check", "c.db"], 1, why);
-    refused(
-        &ebbpool,
-        &["db", "bench", "c.db", "--workload", "cfdc"],
-        1,
-        why,
-    );
+    refused(&ebbpool, &["db", "bench", "c.db", "--workload", "cfdc"], 1, why);
     let left = read_only(get);
     assert!(left.status.success());
     assert_eq!(String::from_utf8_lossy(&left.stdout), value);
     let note = String::from_utf8_lossy(&left.stderr);
-    assert!(
-        note.contains("bytes that were durable once are missing"),
-        "{note}"
-    );
+    assert!(note.contains("bytes that were durable once are missing"), "{note}");
     let dumped = read_only(&["db", "dump", "c.db", "--escape", "--frames", "1MiB"]);
     assert!(dumped.status.success());
-    assert_eq!(
-        dumped.stdout.iter().filter(|&&byte| byte == b'\n').count(),
-        2000
-    );
+    assert_eq!(dumped.stdout.iter().filter(|&&byte| byte == b'\n').count(), 2000);
     let checked = read_only(&["db", "check", "c.db", "--format", "json"]);
     assert_eq!(checked.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
@@ -669,8 +434,7 @@ fn only_one_process_can_open_a_database() {
     stdin.write_all(b"a\t1\n").expect("it reads");
     let mut answer = [0; 5];
     let mut out = child.stdout.take().expect("a pipe");
-    out.read_exact(&mut answer)
-        .expect("it answers while its input is open");
+    out.read_exact(&mut answer).expect("it answers while its input is open");
     assert_eq!(&answer, b"ok a\n");
     let open = &["open elsewhere"];
     refused(&ebbpool, &["db", "dump", "a.db"], 1, open);
@@ -683,28 +447,9 @@ fn only_one_process_can_open_a_database() {
 #[test]
 fn an_interrupted_benchmark_prints_its_measurements() {
     let ebbpool = Ebbpool::in_scratch();
-    ebbpool.stdout(&[
-        "db",
-        "load",
-        "y.db",
-        "--workload",
-        "ycsb",
-        "--records",
-        "2000",
-    ]);
-    let bench = [
-        "db",
-        "bench",
-        "y.db",
-        "--workload",
-        "ycsb-a",
-        "--seconds",
-        "600",
-        "--format",
-        "json",
-        "--record",
-        "trace.parquet",
-    ];
+    ebbpool.stdout(&["db", "load", "y.db", "--workload", "ycsb", "--records", "2000"]);
+    let bench =
+        ["db", "bench", "y.db", "--workload", "ycsb-a", "--seconds", "600", "--format", "json", "--record", "trace.parquet"];
     let length = || fs::metadata(ebbpool.path("y.db.log0")).map_or(0, |file| file.len());
     let before = length();
     let child = ebbpool.command(&bench).spawn().expect("it starts");
@@ -730,11 +475,7 @@ fn an_interrupt_ends_put_while_it_waits_for_input() {
     let out = child.stdout.as_mut().expect("a pipe");
     out.read_exact(&mut answer).expect("an answer");
     let output = interrupted(child);
-    assert_failed(
-        &output,
-        1,
-        &["interrupted", "1 records were put and remain"],
-    );
+    assert_failed(&output, 1, &["interrupted", "1 records were put and remain"]);
     drop(stdin);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
 }
@@ -742,86 +483,34 @@ fn an_interrupt_ends_put_while_it_waits_for_input() {
 #[test]
 fn the_buffer_of_a_database_is_in_frames_bytes_or_per_cent() {
     let ebbpool = Ebbpool::in_scratch();
-    let load =
-        |more: &[&str]| ebbpool.run(&[&["db", "load", "s.db", "--records", "6000"], more].concat());
+    let load = |more: &[&str]| ebbpool.run(&[&["db", "load", "s.db", "--records", "6000"], more].concat());
     // A new database has no pages yet.
     for frames in ["3%", "100%"] {
         let words = [frames, "an existing database", "16MiB"];
         assert_failed(&load(&["--frames", frames]), 2, &words);
-        assert_failed(
-            &ebbpool.fed(&["db", "put", "p.db", "--frames", frames], b"a\t1\n"),
-            2,
-            &words,
-        );
+        assert_failed(&ebbpool.fed(&["db", "put", "p.db", "--frames", frames], b"a\t1\n"), 2, &words);
     }
     assert!(!ebbpool.path("s.db").exists() && !ebbpool.path("p.db").exists());
-    succeeded(load(&[
-        "--frames",
-        "1MiB",
-        "--page-size",
-        "8k",
-        "--value-bytes",
-        "0.5k",
-    ]));
+    succeeded(load(&["--frames", "1MiB", "--page-size", "8k", "--value-bytes", "0.5k"]));
 
-    let pages = fs::metadata(ebbpool.path("s.db"))
-        .expect("the database")
-        .len()
-        / 8192;
+    let pages = fs::metadata(ebbpool.path("s.db")).expect("the database").len() / 8192;
     let bench = |frames: &str| {
-        let work = [
-            "--workload",
-            "cfdc",
-            "--queries",
-            "50",
-            "--updates",
-            "50",
-            "--scans",
-            "0",
-            "--scan-updates",
-            "0",
-        ];
-        let args = [
-            &[
-                "db",
-                "bench",
-                "s.db",
-                "--durability",
-                "none",
-                "--frames",
-                frames,
-            ],
-            &work[..],
-        ];
+        let work = ["--workload", "cfdc", "--queries", "50", "--updates", "50", "--scans", "0", "--scan-updates", "0"];
+        let args = [&["db", "bench", "s.db", "--durability", "none", "--frames", frames], &work[..]];
         ebbpool.json(&args.concat())
     };
     let of_all = bench("10%");
-    assert_eq!(
-        (number(&of_all["frames"]), number(&of_all["page_size"])),
-        (pages / 10, 8192)
-    );
+    assert_eq!((number(&of_all["frames"]), number(&of_all["page_size"])), (pages / 10, 8192));
     assert_eq!(number(&bench("1MiB")["frames"]), 128);
     assert_eq!(number(&bench("1 MB")["frames"]), 122);
     assert_eq!(number(&bench("64")["frames"]), 64);
     let check = ["db", "check", "s.db", "--frames", "5%"];
     assert_eq!(ebbpool.json(&check)["keys"], 6000);
     succeeded(ebbpool.fed(&["db", "put", "s.db", "--frames", "5%"], b"a\t1\n"));
-    for (frames, word) in [
-        ("0.1%", "16 frames at least"),
-        ("64k", "16 frames at least"),
-    ] {
-        refused(
-            &ebbpool,
-            &["db", "check", "s.db", "--frames", frames],
-            2,
-            &[word],
-        );
+    for (frames, word) in [("0.1%", "16 frames at least"), ("64k", "16 frames at least")] {
+        refused(&ebbpool, &["db", "check", "s.db", "--frames", frames], 2, &[word]);
     }
-    for (flag, value) in [
-        ("--page-size", "8x"),
-        ("--value-bytes", "-1k"),
-        ("--frames", "16EiB"),
-    ] {
+    for (flag, value) in [("--page-size", "8x"), ("--value-bytes", "-1k"), ("--frames", "16EiB")] {
         let given = format!("{flag}={value}");
         ebbpool.refused(&["db", "load", "t.db", &given], 2, &[value, "such as"]);
     }

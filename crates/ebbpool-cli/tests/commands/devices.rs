@@ -11,12 +11,8 @@ fn the_list_and_the_details_of_devices_fit_80_columns() {
     let ebbpool = Ebbpool::in_repository();
     let list = ebbpool.stdout(&["devices"]);
     assert!(list.contains("\nflash-136 "), "{list}");
-    let names: Vec<&str> = list
-        .lines()
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let names: Vec<&str> =
+        list.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names.len(), 43);
     let details = names.iter().map(|name| ebbpool.stdout(&["devices", name]));
     for text in std::iter::once(list.clone()).chain(details) {
@@ -28,10 +24,7 @@ fn the_list_and_the_details_of_devices_fit_80_columns() {
         assert!(list.contains(words), "{list}");
     }
     let card = ebbpool.stdout(&["devices", "sd-a1"]);
-    assert!(
-        card.contains("survives 1000 (300 to 3000) erases"),
-        "{card}"
-    );
+    assert!(card.contains("survives 1000 (300 to 3000) erases"), "{card}");
     let disk = ebbpool.stdout(&["devices", "hdd1"]);
     assert!(disk.contains("no endurance: writes do not wear"), "{disk}");
     let one = ebbpool.stdout(&["devices", "flash-136"]);
@@ -61,8 +54,7 @@ fn devices_are_printed_as_json_and_toml() {
 #[test]
 fn a_replay_on_a_flash_device_agrees_with_theory() {
     let ebbpool = Ebbpool::in_scratch();
-    let replay =
-        |trace: &str, device: &str| ebbpool.json(&["device", "replay", trace, "--device", device]);
+    let replay = |trace: &str, device: &str| ebbpool.json(&["device", "replay", trace, "--device", device]);
     let all_over = "uniform:pages=25000,refs=400000,write=1";
     let device = "flash:slc-mt29f4g08aaa,blocks=512,rho=0.8,precondition=steady";
     let report = replay(all_over, device);
@@ -71,41 +63,22 @@ fn a_replay_on_a_flash_device_agrees_with_theory() {
     let theory = figure("predicted_write_amplification");
     let found = figure("write_amplification");
     assert!((found / theory - 1.0).abs() < 0.03, "{found} for {theory}");
-    assert_eq!(
-        figure("programs"),
-        400_000.0
-            + report["programs_by_cause"]["cleaning"]
-                .as_f64()
-                .expect("a count")
-    );
+    assert_eq!(figure("programs"), 400_000.0 + report["programs_by_cause"]["cleaning"].as_f64().expect("a count"));
     assert!(report["lifetime_days"].is_null() && report["failed"].is_null());
     // The only die works all the time, at 49.5 mW.
-    let joules = report["energy"]["total_j"]
-        .as_f64()
-        .expect("its power is known");
+    let joules = report["energy"]["total_j"].as_f64().expect("its power is known");
     let expected = 0.0495 * figure("device_seconds");
     assert!((joules / expected - 1.0).abs() < 1e-9, "{joules}");
     assert!((figure("joules_per_reference") * 400_000.0 / joules - 1.0).abs() < 1e-9);
-    let unknown = replay(
-        "uniform:pages=2000,refs=3000,write=1",
-        "flash:znand,blocks=64",
-    );
+    let unknown = replay("uniform:pages=2000,refs=3000,write=1", "flash:znand,blocks=64");
     assert!(unknown["energy"].is_null() && unknown["joules_per_reference"].is_null());
 
-    let in_order = (0..5000)
-        .map(|page| format!("W {page}\n"))
-        .collect::<String>();
+    let in_order = (0..5000).map(|page| format!("W {page}\n")).collect::<String>();
     let in_order = ebbpool.file("t.txt", in_order);
     let fresh = replay(&in_order, "flash:slc-mt29f4g08aaa,blocks=512");
-    assert_eq!(
-        (&fresh["programs"], &fresh["erases"]),
-        (&5000.into(), &0.into())
-    );
+    assert_eq!((&fresh["programs"], &fresh["erases"]), (&5000.into(), &0.into()));
     assert!(fresh["write_amplification"].is_null());
-    assert!(
-        fresh["not_steady"].is_string(),
-        "a run without erases says so"
-    );
+    assert!(fresh["not_steady"].is_string(), "a run without erases says so");
 }
 
 #[test]
@@ -115,20 +88,12 @@ fn impossible_flash_devices_are_refused() {
     for (device, words) in [
         ("flash:slc-mt29f4g08aaa,blocks=8", "blocks="),
         ("flash:slc-mt29f4g08aaa,blok=64", "did you mean 'blocks'"),
-        (
-            "flash:slc-mt29f4g08aaa,pages_per_block=0",
-            "pages_per_block",
-        ),
+        ("flash:slc-mt29f4g08aaa,pages_per_block=0", "pages_per_block"),
         ("flash:none", "slc-mt29f4g08aaa"),
-        (
-            "flash:slc-mt29f4g08aaa,blocks=100000000000",
-            "from 1 to 268435456",
-        ),
+        ("flash:slc-mt29f4g08aaa,blocks=100000000000", "from 1 to 268435456"),
     ] {
         ebbpool.refused(&["device", "replay", zipf, "--device", device], 2, &[words]);
-        let run = [
-            "run", zipf, "--policy", "lru", "--frames", "9", "--device", device,
-        ];
+        let run = ["run", zipf, "--policy", "lru", "--frames", "9", "--device", device];
         ebbpool.refused(&run, 2, &[words]);
     }
 }
@@ -172,11 +137,7 @@ fn bytes_per_day_that_are_no_rate_are_refused() {
 fn unknown_devices_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);
-    ebbpool.refused(
-        &["devices", "/no/such.toml"],
-        1,
-        &["/no/such.toml: cannot read"],
-    );
+    ebbpool.refused(&["devices", "/no/such.toml"], 1, &["/no/such.toml: cannot read"]);
     ebbpool.refused(&["devices", "--format", "toml"], 2, &["name it"]);
     ebbpool.refused(&["devices", "ssd1", "--markdown"], 2, &["--markdown"]);
     let wrong = ebbpool.file("wrong.toml", "name = \"x\"\ncolour = 1\n");

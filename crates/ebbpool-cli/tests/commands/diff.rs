@@ -4,15 +4,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Ebbpool, errors};
 
-const COMPARE: [&str; 7] = [
-    "compare",
-    "zipf:pages=300,refs=6000,write=0.4",
-    "--frames",
-    "10,50",
-    "--asymmetry",
-    "2,8",
-    "--format",
-];
+const COMPARE: [&str; 7] =
+    ["compare", "zipf:pages=300,refs=6000,write=0.4", "--frames", "10,50", "--asymmetry", "2,8", "--format"];
 
 fn compare(ebbpool: &Ebbpool, name: &str, more: &[&str]) -> Vec<Value> {
     let text = ebbpool.stdout(&[&COMPARE[..], &["json"], more].concat());
@@ -36,11 +29,7 @@ fn what_changed_and_by_how_much_is_said_of_two_comparisons() {
     assert!(text.contains("-50.0 %"), "{text}");
     assert_eq!(text.lines().find(|line| line.chars().count() > 80), None);
     let diff = ebbpool.json(&["diff", "a.json", "b.json"]);
-    let fields: Vec<&Value> = diff["changes"]
-        .as_array()
-        .expect("changes")
-        .iter()
-        .collect();
+    let fields: Vec<&Value> = diff["changes"].as_array().expect("changes").iter().collect();
     let fields: Vec<&Value> = fields.into_iter().map(|change| &change["field"]).collect();
     assert_eq!(fields, ["reads", "cost"]);
     assert_eq!(diff["changes"][0]["key"]["policy"], all[5]["policy"]);
@@ -56,16 +45,8 @@ fn results_of_a_version_that_left_out_a_key_are_compared() {
     let ebbpool = Ebbpool::in_scratch();
     for asymmetries in ["rm1,8", "8,rm1", "rm1,8,rm2"] {
         let text = ebbpool.stdout(&[
-            "compare",
-            "zipf:pages=300,refs=6000",
-            "--policies",
-            "lru,ebb",
-            "--frames",
-            "10",
-            "--format",
-            "json",
-            "--asymmetry",
-            asymmetries,
+            "compare", "zipf:pages=300,refs=6000", "--policies", "lru,ebb", "--frames", "10", "--format", "json",
+            "--asymmetry", asymmetries,
         ]);
         ebbpool.file("new.json", &text);
         let new: Vec<Value> = serde_json::from_str(&text).expect("JSON");
@@ -75,11 +56,7 @@ fn results_of_a_version_that_left_out_a_key_are_compared() {
         }
         assert_ne!(old, new);
         ebbpool.file("old.json", Value::from(old).to_string());
-        for files in [
-            ["old.json", "old.json"],
-            ["old.json", "new.json"],
-            ["new.json", "old.json"],
-        ] {
+        for files in [["old.json", "old.json"], ["old.json", "new.json"], ["new.json", "old.json"]] {
             let same = ebbpool.stdout(&["diff", files[0], files[1]]);
             let expected = format!("none of {} results changed\n", new.len());
             assert!(same.starts_with(&expected), "{files:?}: {same}");
@@ -95,18 +72,10 @@ fn another_trace_is_compared_policy_by_policy() {
     compare(&ebbpool, "b.json", &args);
     let text = ebbpool.stdout(&["diff", "a.json", "b.json", "--all"]);
     assert!(text.starts_with("8 of 8 results changed"), "{text}");
-    assert!(
-        text.contains("in all results\nreferences  6000 -> 5000\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("hit_ratio"),
-        "--all also lists what follows: {text}"
-    );
+    assert!(text.contains("in all results\nreferences  6000 -> 5000\n"), "{text}");
+    assert!(text.contains("hit_ratio"), "--all also lists what follows: {text}");
     let run = |policy: &str, name: &str| {
-        let args = [
-            "run", COMPARE[1], "--policy", policy, "--frames", "10", "--format", "json",
-        ];
+        let args = ["run", COMPARE[1], "--policy", policy, "--frames", "10", "--format", "json"];
         ebbpool.file(name, ebbpool.stdout(&args));
     };
     run("lru", "lru.json");
@@ -178,17 +147,8 @@ fn files_that_cannot_be_compared_are_named() {
         ("a.csv", &["a.csv is CSV", "--format json"][..]),
         ("cut.json", &["cut.json: not JSON", "line 3"]),
         ("empty.json", &["empty.json: there are no results"]),
-        (
-            "one.json",
-            &[
-                "one.json those of `ebbpool run`",
-                "a.json has results of `ebbpool compare`",
-            ],
-        ),
-        (
-            "twice.json",
-            &["twice.json: results 1 and 2", "policy lru, frames 10"],
-        ),
+        ("one.json", &["one.json those of `ebbpool run`", "a.json has results of `ebbpool compare`"]),
+        ("twice.json", &["twice.json: results 1 and 2", "policy lru, frames 10"]),
         ("none.json", &["cannot read none.json"]),
     ] {
         ebbpool.refused(&["diff", "a.json", other], 2, says);

@@ -50,11 +50,8 @@ const END: &str = "\n<!-- end -->";
 type Rendering = fn(&[Value], &str) -> String;
 
 /// What a block may name, by its first words.
-const RENDERINGS: &[(&str, Rendering)] = &[
-    ("columns ", columns),
-    ("savings of ", savings),
-    ("best two by cost against ", best_two),
-];
+const RENDERINGS: &[(&str, Rendering)] =
+    &[("columns ", columns), ("savings of ", savings), ("best two by cost against ", best_two)];
 
 /// README.md, its neighbours, and the pages in docs/ and docs/generated/.
 fn documents() -> Vec<PathBuf> {
@@ -113,9 +110,7 @@ fn recorded(name: &str, verdicts: &str) -> String {
     let table_after = |start: usize| {
         let lines = verdicts[start..].lines();
         let table = lines.skip_while(|line| !line.starts_with('|'));
-        table
-            .take_while(|line| line.starts_with('|'))
-            .collect::<Vec<_>>()
+        table.take_while(|line| line.starts_with('|')).collect::<Vec<_>>()
     };
     let Some(experiments) = name.strip_prefix("claims of ") else {
         let title = format!("\n{name}\n");
@@ -123,10 +118,7 @@ fn recorded(name: &str, verdicts: &str) -> String {
         let start = start.unwrap_or_else(|| panic!("verdicts.md has no table '{name}'"));
         return table_after(start).join("\n");
     };
-    let ids: Vec<String> = experiments
-        .split(", ")
-        .map(|id| format!("| `{id}` |"))
-        .collect();
+    let ids: Vec<String> = experiments.split(", ").map(|id| format!("| `{id}` |")).collect();
     let mut rows = table_after(0);
     let claims = rows.split_off(2);
     let is_asked = |claim: &&str| ids.iter().any(|id| claim.starts_with(id));
@@ -228,9 +220,7 @@ fn text<'r>(result: &'r Value, field: &str) -> &'r str {
 }
 
 fn real(result: &Value, field: &str) -> f64 {
-    result[field]
-        .as_f64()
-        .unwrap_or_else(|| panic!("{field} is no number in {result}"))
+    result[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {result}"))
 }
 
 /// The trace without its directory and format, the device, the asymmetry, and the number of frames.
@@ -269,10 +259,7 @@ fn percent(share: f64) -> String {
 fn value_of(results: &[Value], policy: &str, in_cell: &Cell, field: &str) -> f64 {
     let is_it = |result: &&Value| text(result, "policy") == policy && cell(result) == *in_cell;
     let result = results.iter().find(is_it);
-    real(
-        result.unwrap_or_else(|| panic!("{policy} has no result for {in_cell:?}")),
-        field,
-    )
+    real(result.unwrap_or_else(|| panic!("{policy} has no result for {in_cell:?}")), field)
 }
 
 /// A row for each result, with the fields named.
@@ -301,8 +288,7 @@ fn savings(results: &[Value], name: &str) -> String {
     let is_shown = |policy: &&str| *policy != baseline && *policy != left_out;
     let others: Vec<&str> = policies.into_iter().filter(is_shown).collect();
     let saving = |policy: &str, cell: &Cell, field: &str| {
-        let rest =
-            value_of(results, policy, cell, field) / value_of(results, baseline, cell, field);
+        let rest = value_of(results, policy, cell, field) / value_of(results, baseline, cell, field);
         percent(1.0 - rest)
     };
     let names = names_of(&cells);
@@ -311,14 +297,9 @@ fn savings(results: &[Value], name: &str) -> String {
             let savings = fields.iter().map(|field| saving(policy, cell, field));
             std::iter::once(name.clone()).chain(savings).collect()
         };
-        let header = fields
-            .iter()
-            .map(|field| format!("`{field}` of `{policy}`"));
+        let header = fields.iter().map(|field| format!("`{field}` of `{policy}`"));
         let header: Vec<String> = std::iter::once(String::new()).chain(header).collect();
-        return table(
-            &header,
-            &cells.iter().zip(&names).map(row).collect::<Vec<_>>(),
-        );
+        return table(&header, &cells.iter().zip(&names).map(row).collect::<Vec<_>>());
     }
     let mut header = vec!["policy".to_owned()];
     for name in &names {
@@ -329,12 +310,8 @@ fn savings(results: &[Value], name: &str) -> String {
         }));
     }
     let row = |policy: &&str| {
-        let savings = cells
-            .iter()
-            .flat_map(|cell| fields.iter().map(|field| saving(policy, cell, field)));
-        std::iter::once(format!("`{policy}`"))
-            .chain(savings)
-            .collect()
+        let savings = cells.iter().flat_map(|cell| fields.iter().map(|field| saving(policy, cell, field)));
+        std::iter::once(format!("`{policy}`")).chain(savings).collect()
     };
     table(&header, &others.iter().map(row).collect::<Vec<_>>())
 }
@@ -431,12 +408,8 @@ fn tables_of_results() {
         serde_json::json!({ "trace": format!("traces/{trace}.parquet"), "policy": policy, "device": null,
             "asymmetry": f64::from(asymmetry), "frames": 10, "cost": cost, "reads": 4 })
     };
-    let results = [
-        result("a", "lru", 1, 2.0),
-        result("a", "ebb", 1, 1.5),
-        result("a", "lru", 8, 8.0),
-        result("a", "ebb", 8, 9.0),
-    ];
+    let results =
+        [result("a", "lru", 1, 2.0), result("a", "ebb", 1, 1.5), result("a", "lru", 8, 8.0), result("a", "ebb", 8, 9.0)];
     assert_eq!(
         savings(&results, "cost, reads against lru"),
         "|  | `cost` of `ebb` | `reads` of `ebb` |\n| --- | --- | --- |\n\
@@ -451,10 +424,7 @@ fn tables_of_results() {
         columns(&results[3..], "policy, frames, cost"),
         "| `policy` | `frames` | `cost` |\n| --- | --- | --- |\n| `ebb` | 10 | 9.000000 |\n"
     );
-    assert_eq!(
-        savings(&three, "cost against lru without arc"),
-        savings(&three[..2], "cost against lru")
-    );
+    assert_eq!(savings(&three, "cost against lru without arc"), savings(&three[..2], "cost against lru"));
     let texts = "{\"cost\": 1}\n[{\"cost\": 2}, {\"cost\": 3}]";
     assert_eq!(results_in(texts).len(), 3);
     let other = [result("b", "lru", 1, 1.0), result("b", "ebb", 1, 3.0)];

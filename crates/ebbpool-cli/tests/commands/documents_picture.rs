@@ -18,10 +18,7 @@ fn digest(ebbpool: &Ebbpool) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for row in &rows {
         let cost = row["cost"].as_f64().expect("a bill");
-        let text = format!(
-            "{} {} {} {cost:.4}\n",
-            row["policy"], row["frames"], row["asymmetry"]
-        );
+        let text = format!("{} {} {} {cost:.4}\n", row["policy"], row["frames"], row["asymmetry"]);
         for byte in text.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -35,12 +32,7 @@ fn photograph() {
     ebbpool.stdout(&["compare", "--report", "report.html"]);
     let picture = Path::new(ROOT).join(PICTURE);
     let taken = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--hide-scrollbars",
-            "--window-size=1280,920",
-        ])
+        .args(["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,920"])
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}", ebbpool.path("report.html").display()))
         .output()
@@ -54,9 +46,7 @@ fn photograph() {
 fn the_picture_of_the_report_shows_todays_figures() {
     let document = Path::new(ROOT).join(DOCUMENT);
     let text = fs::read_to_string(&document).expect("the document");
-    let (before, rest) = text
-        .split_once(SHOWN)
-        .expect("the line that names the figures");
+    let (before, rest) = text.split_once(SHOWN).expect("the line that names the figures");
     let (shown, after) = rest.split_once(' ').expect("the end of the line");
     let current = digest(&Ebbpool::in_repository());
     if shown == current {

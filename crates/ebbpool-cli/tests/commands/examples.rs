@@ -17,14 +17,7 @@ pub struct ExampleCommand {
 /// the samples.
 pub fn prepare(ebbpool: &Ebbpool) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
-    for name in [
-        "my.parquet",
-        "my.txt",
-        "a.parquet",
-        "b.u32.zst",
-        "big.u32.zst",
-        "trace.txt",
-    ] {
+    for name in ["my.parquet", "my.txt", "a.parquet", "b.u32.zst", "big.u32.zst", "trace.txt"] {
         ebbpool.stdout(&["trace", "convert", own, name]);
     }
     for (name, header, access) in [
@@ -48,22 +41,14 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.file(name, content);
     }
-    for name in [
-        "crates/ebbpool-trace/tests/data/rocksdb.trace.zst",
-        "crates/ebbpool-trace/tests/golden/native-requests-1.parquet",
-    ] {
+    for name in
+        ["crates/ebbpool-trace/tests/data/rocksdb.trace.zst", "crates/ebbpool-trace/tests/golden/native-requests-1.parquet"]
+    {
         let copy = ebbpool.path(name);
         fs::create_dir_all(copy.parent().expect("a directory")).expect("a directory");
         fs::copy(Path::new(ROOT).join(name), copy).expect("a copy");
     }
-    let compare = [
-        "compare",
-        "my.parquet",
-        "--frames",
-        "3%",
-        "--asymmetry",
-        "32",
-    ];
+    let compare = ["compare", "my.parquet", "--frames", "3%", "--asymmetry", "32"];
     let results = ebbpool.stdout(&[&compare[..], &["--format", "json"]].concat());
     ebbpool.file("monday.json", &results);
     ebbpool.file("tuesday.json", &results);
@@ -78,8 +63,7 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ebbpool.file("home.db", empty_sqlite_database());
     let samples = ebbpool.path(SAMPLES);
     fs::create_dir_all(samples.parent().expect("a directory")).expect("a directory");
-    std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples)
-        .expect("a link to the samples");
+    std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples).expect("a link to the samples");
 }
 
 /// Runs a command in the directory that [`prepare`] has filled. A failure names the position.
@@ -103,12 +87,7 @@ pub fn run(command: &ExampleCommand, ebbpool: &Ebbpool) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "{}: `{line}` failed ({}): {}",
-        command.position,
-        output.status,
-        errors(&output).trim()
-    ))
+    Err(format!("{}: `{line}` failed ({}): {}", command.position, output.status, errors(&output).trim()))
 }
 
 fn cut_down(line: &str) -> String {
@@ -185,10 +164,7 @@ pub fn of_markdown(name: &str, text: &str) -> Vec<ExampleCommand> {
             }
             continued = goes_on;
         } else if let Some(line) = command(part) {
-            found.push(ExampleCommand {
-                position: format!("{name}:{number}"),
-                line,
-            });
+            found.push(ExampleCommand { position: format!("{name}:{number}"), line });
             continued = goes_on;
         }
     }

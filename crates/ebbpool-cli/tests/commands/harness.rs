@@ -17,8 +17,7 @@ pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 pub const SAMPLES: &str = "crates/ebbpool-trace/traces";
 
 /// The references of FD-Buffer's table 2, after two references as warm-up.
-pub const TABLE_2: &str =
-    "# FD-Buffer, table 2\nR 25\nR 24\nW 1\nW 2\nR 3\nR 4\nR 3\nR 4\nR 3\nW 2\nR 1\n";
+pub const TABLE_2: &str = "# FD-Buffer, table 2\nR 25\nR 24\nW 1\nW 2\nR 3\nR 4\nR 3\nR 4\nR 3\nW 2\nR 1\n";
 
 /// A device that even a short trace wears out in part.
 pub const SMALL_FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,page_size=2048,precondition=steady";
@@ -47,11 +46,7 @@ impl Ebbpool {
     /// Runs in a temporary directory.
     pub fn in_scratch() -> Self {
         let own = scratch();
-        Ebbpool {
-            directory: own.path().into(),
-            _own: vec![own],
-            ..Ebbpool::in_repository()
-        }
+        Ebbpool { directory: own.path().into(), _own: vec![own], ..Ebbpool::in_repository() }
     }
 
     /// Runs in a temporary directory, without stored results.
@@ -65,11 +60,7 @@ impl Ebbpool {
 
     /// Runs in the same directory, with another directory for stored results.
     pub fn storing_in(&self, results: PathBuf) -> Self {
-        Ebbpool {
-            directory: self.directory.clone(),
-            results,
-            _own: Vec::new(),
-        }
+        Ebbpool { directory: self.directory.clone(), results, _own: Vec::new() }
     }
 
     pub fn directory(&self) -> &Path {
@@ -131,10 +122,7 @@ impl Ebbpool {
     /// Starts the command with its standard input also in a pipe.
     pub fn started(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
-        command
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("ebbpool starts")
+        command.stdin(Stdio::piped()).spawn().expect("ebbpool starts")
     }
 
     pub fn run(&self, args: &[&str]) -> Output {
@@ -193,14 +181,7 @@ pub fn empty_sqlite_database() -> Vec<u8> {
     // Rollback journal; the payload fractions that SQLite requires.
     page[18..24].copy_from_slice(&[1, 1, 0, 64, 32, 32]);
     // Change counter, pages, schema format, UTF-8, and the counter for which the pages are valid.
-    for (at, value) in [
-        (24, 1u32),
-        (28, 1),
-        (44, 4),
-        (56, 1),
-        (92, 1),
-        (96, 3_040_000),
-    ] {
+    for (at, value) in [(24, 1u32), (28, 1), (44, 4), (56, 1), (92, 1), (96, 3_040_000)] {
         page[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
     page[100] = 0x0d;
@@ -211,10 +192,7 @@ pub fn empty_sqlite_database() -> Vec<u8> {
 /// The results in a report.
 pub fn data_of(report: &str) -> Value {
     let data = report.split("<script type=\"application/json\" id=\"data\">");
-    let (data, _) = data
-        .last()
-        .and_then(|it| it.split_once("</script>"))
-        .expect("the results");
+    let (data, _) = data.last().and_then(|it| it.split_once("</script>")).expect("the results");
     serde_json::from_str(data).expect("JSON")
 }
 
@@ -248,9 +226,7 @@ pub fn failed(output: &Output, code: i32, words: &[&str]) {
 
 /// The whole number of a JSON value.
 pub fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is not a whole number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
 /// Waits for a condition that another process brings about; fails after a time that is enough on any machine.
@@ -279,10 +255,7 @@ pub fn ends_within(mut child: Child, seconds: u64) -> Output {
 /// Interrupts a command as Ctrl-C does, and waits for its end.
 #[cfg(unix)]
 pub fn interrupted(child: Child) -> Output {
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill starts");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
     assert!(killed.success());
     child.wait_with_output().expect("an end")
 }

@@ -9,11 +9,7 @@ fn other_traces_are_refused_with_the_generators_that_know_their_probabilities() 
     let ebbpool = Ebbpool::in_scratch();
     let file = ebbpool.file("t.txt", "W 1\nR 2\nR 1\n");
     let words = ["informed", "probabilities", "zipf, uniform, self-similar"];
-    for trace in [
-        file.as_str(),
-        "tpcc:warehouses=1,refs=1000",
-        "scan-mix:refs=1000",
-    ] {
+    for trace in [file.as_str(), "tpcc:warehouses=1,refs=1000", "scan-mix:refs=1000"] {
         for policy in ["informed", "ace:policy=informed"] {
             let run = ["run", trace, "--policy", policy, "--frames", "2"];
             ebbpool.refused(&run, 2, &words);
@@ -52,8 +48,7 @@ fn compare_says_how_far_the_best_online_policy_is() {
     let rows = ebbpool.rows(&line.split(' ').collect::<Vec<_>>());
     let costs = |policy: &str| -> Vec<f64> {
         let own = rows.iter().filter(|row| row["policy"] == policy);
-        own.map(|row| row["cost"].as_f64().expect("a cost"))
-            .collect()
+        own.map(|row| row["cost"].as_f64().expect("a cost")).collect()
     };
     let ratios = costs("ebb").into_iter().zip(costs("informed"));
     let ratios: Vec<f64> = ratios.map(|(ebb, informed)| ebb / informed).collect();
@@ -66,19 +61,10 @@ fn compare_says_how_far_the_best_online_policy_is() {
     let text = table(&line);
     assert_eq!(text.lines().last(), Some(says.as_str()), "{text}");
     // Nor is an offline policy the one to take.
-    assert!(
-        text.contains("asymmetries ebb is the one to take"),
-        "{text}"
-    );
+    assert!(text.contains("asymmetries ebb is the one to take"), "{text}");
 
-    let one = table(&format!(
-        "{} --policies lru,informed --frames 20 --asymmetry 4",
-        base[..2].join(" ")
-    ));
-    assert!(
-        one.contains("lru, the best online policy here, costs "),
-        "{one}"
-    );
+    let one = table(&format!("{} --policies lru,informed --frames 20 --asymmetry 4", base[..2].join(" ")));
+    assert!(one.contains("lru, the best online policy here, costs "), "{one}");
     assert!(!table(&of_sizes("lru,ebb", "20")).contains("informed"));
     assert!(!table(&of_sizes("informed,cost-belady", "20")).contains("best online policy"));
 }

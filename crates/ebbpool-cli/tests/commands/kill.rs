@@ -18,9 +18,7 @@ type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
-        Ok(value) => value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is not a number")),
+        Ok(value) => value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")),
         Err(_) => otherwise,
     }
 }
@@ -41,11 +39,7 @@ fn lines(random: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Runs a process that puts lines, and kills it. Returns the number of lines that it acknowledged.
-fn put_and_kill(
-    ebbpool: &Ebbpool,
-    lines: &[(Vec<u8>, Vec<u8>)],
-    random: &mut fastrand::Rng,
-) -> usize {
+fn put_and_kill(ebbpool: &Ebbpool, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand::Rng) -> usize {
     let durability = if random.bool() { "synced" } else { "buffered" };
     let put = ["db", "put", "k.db", "--frames", "24"];
     let mut child = ebbpool
@@ -57,11 +51,7 @@ fn put_and_kill(
     let mut stdin = child.stdin.take().expect("a pipe");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     // With no `ok` to wait for, the process dies while it opens and recovers the database, or soon after.
-    let oks = if random.bool() {
-        random.usize(1..60)
-    } else {
-        0
-    };
+    let oks = if random.bool() { random.usize(1..60) } else { 0 };
     let after = Duration::from_micros(random.u64(..60_000));
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -79,8 +69,7 @@ fn put_and_kill(
         child.wait().expect("an end");
         // An incomplete line is not an acknowledgement.
         let oks = first.into_iter().chain(output).zip(lines);
-        oks.take_while(|(ok, (key, _))| *ok == [b"ok ", &key[..]].concat())
-            .count()
+        oks.take_while(|(ok, (key, _))| *ok == [b"ok ", &key[..]].concat()).count()
     })
 }
 
@@ -121,17 +110,14 @@ fn acknowledged_lines_survive_every_kill_and_form_a_prefix() {
         // Lines that the process committed and had not yet acknowledged may have survived too.
         let mut more = lines[oks..].iter();
         while records != found {
-            let (key, value) = more
-                .next()
-                .unwrap_or_else(|| panic!("kill {kill} of seed {seed}: after {oks} oks the records are not a prefix of the lines"));
+            let (key, value) = more.next().unwrap_or_else(|| {
+                panic!("kill {kill} of seed {seed}: after {oks} oks the records are not a prefix of the lines")
+            });
             records.insert(key.clone(), value.clone());
         }
         let checked = ebbpool.run(&["db", "check", "k.db"]);
         let findings = String::from_utf8_lossy(&checked.stdout).into_owned();
-        assert!(
-            checked.status.success(),
-            "kill {kill} of seed {seed}: {findings}"
-        );
+        assert!(checked.status.success(), "kill {kill} of seed {seed}: {findings}");
     }
     println!("{kills} kills, {all} oks");
     assert!(all as u64 > kills, "too few lines were put: {all}");

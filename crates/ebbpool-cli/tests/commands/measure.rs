@@ -86,14 +86,7 @@ fn existing_files_are_written_only_with_permission() {
     let error = refusal(&ebbpool, &["mine", "--seconds", "0.005"]);
     assert!(error.contains("--yes"), "{error}");
     assert!(same());
-    let args = [
-        "mine",
-        "--read-only",
-        "--seconds",
-        "0.005",
-        "--format",
-        "json",
-    ];
+    let args = ["mine", "--read-only", "--seconds", "0.005", "--format", "json"];
     let report: Value = serde_json::from_str(&ebbpool.stdout(&measure(&args))).expect("JSON");
     assert_eq!(report["bytes"], 1 << 20);
     assert!(report["write_us"].is_null() && report["k_w"].is_null());
@@ -104,10 +97,7 @@ fn existing_files_are_written_only_with_permission() {
     ebbpool.stdout(&measure(&["mine", "--yes", "--seconds", "0.005"]));
     assert!(!same());
     assert_eq!(ebbpool.names(), ["mine"]);
-    assert_eq!(
-        fs::metadata(ebbpool.path("mine")).expect("a file").len(),
-        1 << 20
-    );
+    assert_eq!(fs::metadata(ebbpool.path("mine")).expect("a file").len(), 1 << 20);
 }
 
 #[test]
@@ -149,9 +139,6 @@ fn an_interrupt_removes_the_file() {
     wait_until("the file is made", || !ebbpool.names().is_empty());
     let output = interrupted(child);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        errors(&output).contains("the file is removed"),
-        "{output:?}"
-    );
+    assert!(errors(&output).contains("the file is removed"), "{output:?}");
     assert_eq!(ebbpool.names(), [""; 0]);
 }

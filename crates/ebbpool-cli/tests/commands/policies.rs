@@ -9,13 +9,7 @@ use crate::harness::{Ebbpool, ROOT};
 const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,pages_per_block=16,rho=0.8,precondition=full";
 
 /// The arguments of a run, up to the name of the policy.
-const RUN: [&str; 5] = [
-    "run",
-    "zipf:pages=700,refs=3000,write=0.5",
-    "--frames",
-    "30",
-    "--policy",
-];
+const RUN: [&str; 5] = ["run", "zipf:pages=700,refs=3000,write=0.5", "--frames", "30", "--policy"];
 
 /// The compared policies, in order.
 fn compared(ebbpool: &Ebbpool, args: &[&str]) -> Vec<String> {
@@ -46,11 +40,7 @@ fn a_policy_is_explained_with_its_parameters() {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [entry.summary, entry.how, entry.when, entry.source] {
             assert!(!part.is_empty(), "{}", entry.name);
-            assert!(
-                words(&text).contains(&words(part)),
-                "{}: {part}",
-                entry.name
-            );
+            assert!(words(&text).contains(&words(part)), "{}: {part}", entry.name);
         }
         for param in entry.params {
             let line = format!("  {}={} (the default)\n", param.name, param.default);
@@ -99,24 +89,16 @@ fn all_stands_for_the_policies_that_the_device_supports() {
 fn the_default_policies_are_those_of_the_papers_and_ebb_in_every_format() {
     let ebbpool = Ebbpool::in_repository();
     let names = compared(&ebbpool, &["--asymmetry", "8"]);
-    let expected =
-        "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer ebb";
+    let expected = "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer ebb";
     assert_eq!(names.join(" "), expected);
     let args = ["compare", RUN[1], "--frames", "30", "--asymmetry", "8"];
     let csv = ebbpool.stdout(&[&args[..], &["--format", "csv"]].concat());
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     assert_eq!(&reader.headers().expect("a header")[1], "policy");
-    let rows = reader
-        .records()
-        .map(|row| row.expect("a row")[1].to_string());
+    let rows = reader.records().map(|row| row.expect("a row")[1].to_string());
     assert_eq!(rows.collect::<Vec<_>>(), names);
     let table = ebbpool.stdout(&args);
-    assert!(
-        names
-            .iter()
-            .all(|name| table.contains(&format!("\n{name} "))),
-        "{table}"
-    );
+    assert!(names.iter().all(|name| table.contains(&format!("\n{name} "))), "{table}");
 }
 
 #[test]

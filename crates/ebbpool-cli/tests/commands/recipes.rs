@@ -45,16 +45,10 @@ fn started_after(used: Option<&[u8]>) -> Option<(bool, String)> {
         .arg(Path::new(ROOT).join("packaging/home-assistant/start-home-assistant"))
         .arg(directory.path())
         .env("PYTHONPATH", directory.path())
-        .env(
-            "PATH",
-            format!("{}/bin:/usr/bin:/bin", directory.path().display()),
-        )
+        .env("PATH", format!("{}/bin:/usr/bin:/bin", directory.path().display()))
         .output();
     match output {
-        Ok(output) => Some((
-            output.status.success(),
-            String::from_utf8(output.stderr).expect("a text"),
-        )),
+        Ok(output) => Some((output.status.success(), String::from_utf8(output.stderr).expect("a text"))),
         Err(_) => {
             let _ = writeln!(std::io::stderr(), "skipped: python3 is not installed");
             None
@@ -64,20 +58,12 @@ fn started_after(used: Option<&[u8]>) -> Option<(bool, String)> {
 
 #[test]
 fn home_assistant_does_not_start_where_a_newer_one_was() {
-    let older: [Option<&[u8]>; 4] = [
-        None,
-        Some(b"2026.11.0"),
-        Some(b"2026.10.3\n"),
-        Some(b"2025.12.1\n"),
-    ];
+    let older: [Option<&[u8]>; 4] = [None, Some(b"2026.11.0"), Some(b"2026.10.3\n"), Some(b"2025.12.1\n")];
     for used in older {
         let Some((succeeded, text)) = started_after(used) else {
             return;
         };
-        assert!(
-            succeeded && text.starts_with("--config /"),
-            "{used:?}: {text}"
-        );
+        assert!(succeeded && text.starts_with("--config /"), "{used:?}: {text}");
     }
     for (used, expected) in [
         (&b"2026.11.1\n"[..], "Home Assistant 2026.11.1 has used "),

@@ -36,8 +36,7 @@ esac"#,
     ),
     ("objdump", "echo GLIBC_2.34"),
     (
-        "dpkg-deb",
-        r#"for word; do last=$word; done
+        "dpkg-deb", r#"for word; do last=$word; done
 date +%N >"$last""#,
     ),
     (
@@ -45,10 +44,7 @@ date +%N >"$last""#,
         r#"[ -z "${WAIT:-}" ] || { touch "$STAND_INS/sums" && sleep 2; }
 PATH=${PATH#"$STAND_INS":} exec sha256sum "$@""#,
     ),
-    (
-        "rustc",
-        r#"mkdir -p "$STAND_INS/lib/rustlib/x86_64-unknown-linux-gnu/lib" && echo "$STAND_INS""#,
-    ),
+    ("rustc", r#"mkdir -p "$STAND_INS/lib/rustlib/x86_64-unknown-linux-gnu/lib" && echo "$STAND_INS""#),
     ("uname", "echo x86_64"),
 ];
 
@@ -131,10 +127,7 @@ impl Repository {
     fn git(&self, words: &[&str]) {
         let author = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
         let mut command = Command::new("git");
-        command
-            .args(author)
-            .args(words)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.args(author).args(words).env("GIT_CONFIG_GLOBAL", "/dev/null");
         let status = command.current_dir(self.root()).status();
         assert!(status.expect("git starts").success(), "{words:?}");
     }
@@ -146,17 +139,12 @@ impl Repository {
     fn release(&self) -> Command {
         let stand_ins = self.root().join("stand-ins");
         let paths = env::var_os("PATH").unwrap_or_default();
-        let paths = [stand_ins.clone()]
-            .into_iter()
-            .chain(env::split_paths(&paths));
+        let paths = [stand_ins.clone()].into_iter().chain(env::split_paths(&paths));
         let mut command = Command::new("./release");
         command
             .args(["--untested", "x86_64"])
             .current_dir(self.root())
-            .env(
-                "PATH",
-                env::join_paths(paths).expect("a path without a colon"),
-            )
+            .env("PATH", env::join_paths(paths).expect("a path without a colon"))
             .env("STAND_INS", stand_ins)
             .stdin(Stdio::null());
         for name in ["CARGO_TARGET_DIR", "RUSTC"] {
@@ -186,9 +174,7 @@ impl Repository {
 
 fn sum_of(repository: &Repository, name: &str) -> String {
     let mut command = Command::new("sha256sum");
-    command
-        .arg(name)
-        .current_dir(repository.root().join("dist"));
+    command.arg(name).current_dir(repository.root().join("dist"));
     let output = command.output().expect("it starts");
     String::from_utf8(output.stdout).expect("a text")
 }
@@ -200,13 +186,8 @@ fn a_signal_leaves_dist_as_it_was_or_as_it_is_to_be() {
     for second in [false, true] {
         let before = repository.dist();
         repository.commit();
-        let mut child = repository
-            .release()
-            .env("WAIT", "1")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
+        let mut child =
+            repository.release().env("WAIT", "1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let asked = repository.root().join("stand-ins/sums");
         let end = Instant::now() + Duration::from_secs(60);
         // First while sums are made, then while those in dist/ are compared.
@@ -228,8 +209,7 @@ fn a_signal_leaves_dist_as_it_was_or_as_it_is_to_be() {
         let passed = child.wait().expect("it ends").success();
         // A program that it has started may still run.
         let mut free = Command::new("flock");
-        free.args(["release", "true"])
-            .current_dir(repository.root());
+        free.args(["release", "true"]).current_dir(repository.root());
         assert!(free.status().expect("it starts").success());
         let after = repository.dist();
         assert_eq!(passed, second);
@@ -246,10 +226,7 @@ fn another_machines_file_that_has_changed_gets_no_sum() {
     let dist = |name: &str| repository.root().join("dist").join(name);
     fs::write(dist(OTHER), "whole").expect("it is written");
     fs::write(dist("notes"), "mine").expect("it is written");
-    for (file, line) in [
-        ("SHA256SUMS", sum_of(&repository, OTHER)),
-        (".release", format!("{OTHER}\tcompare\n")),
-    ] {
+    for (file, line) in [("SHA256SUMS", sum_of(&repository, OTHER)), (".release", format!("{OTHER}\tcompare\n"))] {
         let mut text = fs::read_to_string(dist(file)).expect("a file");
         text += &line;
         fs::write(dist(file), text).expect("it is written");

@@ -12,18 +12,8 @@ const TRACE: &str = "scan-mix:pages=500,refs=12000,scans=4,scan-length=80,write=
 /// The engines that this system has.
 fn engines(ebbpool: &Ebbpool) -> Vec<&'static str> {
     let probe = [
-        "replay",
-        "uniform:pages=8,refs=8",
-        "--file",
-        "probe",
-        "--create",
-        "--overwrite",
-        "--policy",
-        "lru",
-        "--frames",
-        "2",
-        "--io",
-        "uring",
+        "replay", "uniform:pages=8,refs=8", "--file", "probe", "--create", "--overwrite", "--policy", "lru", "--frames", "2",
+        "--io", "uring",
     ];
     match ebbpool.run(&probe).status.code() {
         Some(0) => vec!["threads", "uring"],
@@ -32,36 +22,14 @@ fn engines(ebbpool: &Ebbpool) -> Vec<&'static str> {
 }
 
 const COUNTED: [&str; 18] = [
-    "trace",
-    "policy",
-    "frames",
-    "asymmetry",
-    "references",
-    "warmup",
-    "distinct_pages",
-    "hits",
-    "misses",
-    "reads",
-    "writes",
-    "dirty_left",
-    "hit_ratio",
-    "cost",
-    "cluster_switches",
-    "cluster_switch_factor",
-    "padding_reads",
-    "device",
+    "trace", "policy", "frames", "asymmetry", "references", "warmup", "distinct_pages", "hits", "misses", "reads", "writes",
+    "dirty_left", "hit_ratio", "cost", "cluster_switches", "cluster_switch_factor", "padding_reads", "device",
 ];
 
 /// Runs `run` and `replay` with the same arguments, and compares their counts and events.
 fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
     let run = [&["run", TRACE], shared, &["--events", "run.txt"]].concat();
-    let replay = [
-        &["replay", TRACE],
-        shared,
-        place,
-        &["--events", "replay.txt"],
-    ]
-    .concat();
+    let replay = [&["replay", TRACE], shared, place, &["--events", "replay.txt"]].concat();
     let simulated = ebbpool.json(&run);
     let replayed = ebbpool.json(&replay);
     for name in COUNTED {
@@ -77,13 +45,7 @@ fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
 fn one_thread_on_a_real_file_has_the_counts_of_run() {
     let ebbpool = Ebbpool::in_scratch();
     let policies = [
-        "lru",
-        "clock",
-        "cflru:window=0.3",
-        "cfdc:cluster=32",
-        "fd-buffer:interval=500",
-        "casa",
-        "arc",
+        "lru", "clock", "cflru:window=0.3", "cfdc:cluster=32", "fd-buffer:interval=500", "casa", "arc",
         "ace:policy=(cflru:window=0.3),batch=5",
     ];
     for io in engines(&ebbpool) {
@@ -96,18 +58,9 @@ fn one_thread_on_a_real_file_has_the_counts_of_run() {
             let place = ["--file", "pages", "--create", "--io", io];
             let result = same_as_run(&ebbpool, &[&shared[..], &ending].concat(), &place);
             assert_eq!(result["page_size"], 4096);
-            assert_eq!(
-                result["bytes_written"],
-                result["writes"].as_u64().expect("writes") * 4096
-            );
-            assert!(
-                result["verified_pages"].as_u64().expect("some") > 100,
-                "{result}"
-            );
-            assert!(
-                result["read_us"].as_f64().expect("a time") > 0.0,
-                "{result}"
-            );
+            assert_eq!(result["bytes_written"], result["writes"].as_u64().expect("writes") * 4096);
+            assert!(result["verified_pages"].as_u64().expect("some") > 100, "{result}");
+            assert!(result["read_us"].as_f64().expect("a time") > 0.0, "{result}");
             let storage = result["storage"].as_str().expect("a description");
             let engine = if io == "uring" { "io_uring" } else { "threads" };
             assert!(storage.contains(engine), "{storage}");
@@ -134,12 +87,7 @@ fn policies_of_servers_are_refused_where_they_write_by_themselves() {
         let replay = [&["replay", TRACE, "--policies", &listed], &base[..]].concat();
         ebbpool.refused(&replay, 2, &[policy, "ebbpool run simulates it"]);
     }
-    for policy in [
-        "innodb:max_dirty_pages_pct=100",
-        "sqlite",
-        "postgres",
-        "postgres:rate=1000,bgwriter_lru_maxpages=0",
-    ] {
+    for policy in ["innodb:max_dirty_pages_pct=100", "sqlite", "postgres", "postgres:rate=1000,bgwriter_lru_maxpages=0"] {
         let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
         same_as_run(&ebbpool, &shared, &["--memory"]);
     }
@@ -148,11 +96,7 @@ fn policies_of_servers_are_refused_where_they_write_by_themselves() {
     let columns = "page=page,write=op:w,time=time";
     let replay = ["replay", "timed.csv", "--columns", columns, "--memory"];
     let replay = [&replay[..], &["--frames", "2", "--policy"]].concat();
-    ebbpool.refused(
-        &[&replay[..], &["postgres"]].concat(),
-        2,
-        &["times and rings of timed.csv", "ebbpool run simulates it"],
-    );
+    ebbpool.refused(&[&replay[..], &["postgres"]].concat(), 2, &["times and rings of timed.csv", "ebbpool run simulates it"]);
     ebbpool.stdout(&[&replay[..], &["clock"]].concat());
 }
 
@@ -164,11 +108,7 @@ fn all_policies_of_a_pool_leave_out_those_of_servers() {
     let rows = ebbpool.json(&[&replay[..], &["--policies", "all"]].concat());
     let rows = rows.as_array().expect("an array");
     assert!(rows.len() > 30, "{}", rows.len());
-    let of_server = |row: &&Value| {
-        ["innodb", "postgres", "sqlite"]
-            .map(Value::from)
-            .contains(&row["policy"])
-    };
+    let of_server = |row: &&Value| ["innodb", "postgres", "sqlite"].map(Value::from).contains(&row["policy"]);
     assert_eq!(rows.iter().find(of_server), None);
 }
 
@@ -188,10 +128,7 @@ fn the_time_on_the_bill_is_that_of_the_writes_on_the_bill() {
     assert_eq!(written, 4);
     let expected = figure("reads") * figure("read_us") + figure("writes") * figure("write_us");
     let found = figure("cost_us") * figure("references");
-    assert!(
-        (found / expected - 1.0).abs() < 1e-9,
-        "{found} and {expected}"
-    );
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} and {expected}");
 }
 
 #[test]
@@ -210,15 +147,7 @@ fn other_storages_and_sizes_have_the_same_counts() {
 #[test]
 fn dirty_pages_at_the_end_are_counted_unless_they_are_free() {
     let ebbpool = Ebbpool::in_scratch();
-    let place = [
-        "--memory",
-        "--policy",
-        "lru",
-        "--frames",
-        "400",
-        "--asymmetry",
-        "8",
-    ];
+    let place = ["--memory", "--policy", "lru", "--frames", "400", "--asymmetry", "8"];
     let free = [&["replay", TRACE, "--at-end", "free"], &place[..]].concat();
     let free = ebbpool.json(&free);
     let flush = ebbpool.json(&[&["replay", TRACE], &place[..]].concat());
@@ -235,15 +164,7 @@ fn dirty_pages_at_the_end_are_counted_unless_they_are_free() {
 #[test]
 fn the_recorded_trace_equals_the_replayed_one() {
     let ebbpool = Ebbpool::in_scratch();
-    let place = [
-        "--memory",
-        "--policy",
-        "lru",
-        "--frames",
-        "50",
-        "--asymmetry",
-        "8",
-    ];
+    let place = ["--memory", "--policy", "lru", "--frames", "50", "--asymmetry", "8"];
     let record = ["--record", "as-fixed.parquet"];
     let first = ebbpool.json(&[&["replay", TRACE], &place[..], &record].concat());
     let of_trace = ebbpool.stdout(&["trace", "info", TRACE, "--format", "json"]);
@@ -257,11 +178,7 @@ fn the_recorded_trace_equals_the_replayed_one() {
     };
     assert_eq!(strip(&again), strip(&of_trace));
     for name in ["a.txt", "b.txt"] {
-        let from = if name == "a.txt" {
-            TRACE
-        } else {
-            "as-fixed.parquet"
-        };
+        let from = if name == "a.txt" { TRACE } else { "as-fixed.parquet" };
         ebbpool.stdout(&["trace", "convert", from, name]);
     }
     let references = |name: &str| -> Vec<String> {
@@ -270,14 +187,7 @@ fn the_recorded_trace_equals_the_replayed_one() {
         lines.map(str::to_string).collect()
     };
     assert_eq!(references("b.txt"), references("a.txt"));
-    let lab = [
-        "run",
-        "as-fixed.parquet",
-        "--policy",
-        "lru",
-        "--frames",
-        "50",
-    ];
+    let lab = ["run", "as-fixed.parquet", "--policy", "lru", "--frames", "50"];
     let lab = ebbpool.json(&lab);
     for name in ["hits", "reads", "writes", "distinct_pages"] {
         assert_eq!(lab[name], first[name], "{name}");
@@ -298,24 +208,12 @@ fn foreign_files_are_not_changed() {
     let foreign = vec![7u8; 3_000_000];
     fs::write(ebbpool.path("foreign"), &foreign).expect("a file");
     let replay = |more: &[&'static str]| -> Vec<&'static str> {
-        [
-            &["replay", TRACE, "--policy", "lru", "--frames", "20"],
-            more,
-        ]
-        .concat()
+        [&["replay", TRACE, "--policy", "lru", "--frames", "20"], more].concat()
     };
     let on = |name: &'static str| replay(&["--file", name]);
-    ebbpool.refused(
-        &on("missing"),
-        2,
-        &["missing", "does not exist", "--create"],
-    );
+    ebbpool.refused(&on("missing"), 2, &["missing", "does not exist", "--create"]);
     assert!(!ebbpool.path("missing").exists());
-    ebbpool.refused(
-        &on("foreign"),
-        2,
-        &["not a file of ebbpool replay", "--overwrite"],
-    );
+    ebbpool.refused(&on("foreign"), 2, &["not a file of ebbpool replay", "--overwrite"]);
     let create = replay(&["--file", "foreign", "--create"]);
     ebbpool.refused(&create, 2, &["not a file of ebbpool replay"]);
     assert!(fs::read(ebbpool.path("foreign")).expect("bytes") == foreign);
@@ -327,14 +225,7 @@ fn foreign_files_are_not_changed() {
     ebbpool.refused(&device, 2, &["error: /dev/null: is neither a file"]);
 
     // A file that is too short or has another page size is refused, or overwritten with `--create`.
-    let short = [
-        "replay",
-        "uniform:pages=64,refs=500",
-        "--policy",
-        "lru",
-        "--frames",
-        "9",
-    ];
+    let short = ["replay", "uniform:pages=64,refs=500", "--policy", "lru", "--frames", "9"];
     let made = [&short[..], &["--file", "short", "--create"]].concat();
     ebbpool.stdout(&made);
     let before = fs::read(ebbpool.path("short")).expect("bytes");
@@ -373,59 +264,29 @@ fn foreign_files_are_not_changed() {
 #[test]
 fn wrong_usage_is_refused() {
     let ebbpool = Ebbpool::in_scratch();
-    let on = |more: &[&'static str]| -> Vec<&'static str> {
-        [&["replay", TRACE, "--memory", "--frames", "20"], more].concat()
-    };
+    let on = |more: &[&'static str]| -> Vec<&'static str> { [&["replay", TRACE, "--memory", "--frames", "20"], more].concat() };
     ebbpool.refused(&on(&["--policy", "belady"]), 2, &["future references"]);
     ebbpool.refused(&on(&["--policies", "lru,belady"]), 2, &["belady"]);
-    ebbpool.refused(
-        &on(&["--policy", "lru", "--page-size", "3000"]),
-        2,
-        &["power of two"],
-    );
-    ebbpool.refused(
-        &on(&["--policy", "lru", "--warmup", "100%"]),
-        2,
-        &["--warmup"],
-    );
+    ebbpool.refused(&on(&["--policy", "lru", "--page-size", "3000"]), 2, &["power of two"]);
+    ebbpool.refused(&on(&["--policy", "lru", "--warmup", "100%"]), 2, &["--warmup"]);
     ebbpool.refused(&on(&["--policy", "lru", "--file", "x"]), 2, &["--memory"]);
     ebbpool.refused(&on(&[]), 2, &["--policy"]);
     fs::write(ebbpool.path("far.txt"), "R 1\nW 9000000000000000\n").expect("a trace");
-    let far = [
-        "replay", "far.txt", "--memory", "--frames", "2", "--policy", "lru",
-    ];
+    let far = ["replay", "far.txt", "--memory", "--frames", "2", "--policy", "lru"];
     ebbpool.refused(&far, 2, &["number its pages from 0"]);
     fs::write(ebbpool.path("last.txt"), "R 18446744073709551615\n").expect("a trace");
-    let last = [
-        "replay", "last.txt", "--memory", "--frames", "2", "--policy", "lru",
-    ];
+    let last = ["replay", "last.txt", "--memory", "--frames", "2", "--policy", "lru"];
     ebbpool.refused(&last, 2, &["number the pages"]);
 }
 
 #[test]
 fn several_threads_replay_every_reference() {
     let ebbpool = Ebbpool::in_scratch();
-    let place = [
-        "--file",
-        "pages",
-        "--create",
-        "--frames",
-        "60",
-        "--threads",
-        "4",
-    ];
+    let place = ["--file", "pages", "--create", "--frames", "60", "--threads", "4"];
     for more in [
         &["--policy", "cflru"][..],
         &["--policy", "casa", "--background"],
-        &[
-            "--policy",
-            "lru",
-            "--background",
-            "--read-ahead",
-            "8",
-            "--at-end",
-            "flush",
-        ],
+        &["--policy", "lru", "--background", "--read-ahead", "8", "--at-end", "flush"],
     ] {
         let args = [&["replay", TRACE, "--warmup", "1000"], &place[..], more].concat();
         let result = ebbpool.json(&args);
@@ -433,35 +294,18 @@ fn several_threads_replay_every_reference() {
         let of_trace = ebbpool.json(&["trace", "info", TRACE]);
         let references = of_trace["references"].as_u64().expect("a count");
         assert_eq!(count("references"), references - 1000, "{result}");
-        assert_eq!(
-            count("hits") + count("misses"),
-            count("references"),
-            "{result}"
-        );
-        assert_eq!(
-            count("distinct_pages"),
-            of_trace["distinct_pages"],
-            "{result}"
-        );
-        assert!(
-            count("writes") > 500 && count("cluster_switches") > 300,
-            "{result}"
-        );
+        assert_eq!(count("hits") + count("misses"), count("references"), "{result}");
+        assert_eq!(count("distinct_pages"), of_trace["distinct_pages"], "{result}");
+        assert!(count("writes") > 500 && count("cluster_switches") > 300, "{result}");
         assert!(count("verified_pages") > 100, "{result}");
         assert_eq!(result["threads"], 4);
-        assert!(
-            result["asymmetry"].as_f64().expect("measured") > 0.0,
-            "{result}"
-        );
+        assert!(result["asymmetry"].as_f64().expect("measured") > 0.0, "{result}");
         let sum = |name: &str| -> u64 {
             let causes = result[name].as_object().expect("causes").values();
             causes.map(|pages| pages.as_u64().expect("a count")).sum()
         };
         // Those that the warm-up left dirty are written, and not counted.
-        assert_eq!(
-            sum("pages_written"),
-            count("writes") + count("dirty_before")
-        );
+        assert_eq!(sum("pages_written"), count("writes") + count("dirty_before"));
         assert_eq!(sum("pages_read"), count("reads") + count("padding_reads"));
     }
 }
@@ -470,63 +314,28 @@ fn several_threads_replay_every_reference() {
 fn policies_are_compared_on_the_same_file() {
     let ebbpool = Ebbpool::in_scratch();
     let args = [
-        "replay",
-        TRACE,
-        "--file",
-        "pages",
-        "--create",
-        "--frames",
-        "60",
-        "--policies",
-        "lru,cflru:window=0.5",
-        "--asymmetry",
+        "replay", TRACE, "--file", "pages", "--create", "--frames", "60", "--policies", "lru,cflru:window=0.5", "--asymmetry",
         "8",
     ];
     let results = ebbpool.json(&args);
     let results = results.as_array().expect("a list");
     assert_eq!(results.len(), 2);
     for (result, policy) in results.iter().zip(["lru", "cflru:window=0.5"]) {
-        let alone = ebbpool.json(&[
-            "run",
-            TRACE,
-            "--policy",
-            policy,
-            "--frames",
-            "60",
-            "--asymmetry",
-            "8",
-        ]);
+        let alone = ebbpool.json(&["run", TRACE, "--policy", policy, "--frames", "60", "--asymmetry", "8"]);
         for name in ["policy", "reads", "writes", "dirty_left", "cost"] {
             assert_eq!(result[name], alone[name], "{name} of {policy}");
         }
     }
     let table = ebbpool.stdout(&args);
     let header = table.lines().find(|line| line.contains("written"));
-    assert!(
-        header.is_some_and(|line| line.contains("seconds")),
-        "{table}"
-    );
-    assert_eq!(
-        table.lines().filter(|line| line.contains("MiB")).count(),
-        2,
-        "{table}"
-    );
+    assert!(header.is_some_and(|line| line.contains("seconds")), "{table}");
+    assert_eq!(table.lines().filter(|line| line.contains("MiB")).count(), 2, "{table}");
 }
 
 #[test]
 fn policies_are_charged_at_one_asymmetry() {
     let ebbpool = Ebbpool::in_scratch();
-    let args = [
-        "replay",
-        TRACE,
-        "--file",
-        "pages",
-        "--create",
-        "--frames",
-        "60",
-        "--policies",
-        "lru,cflru:window=0.5,fifo",
-    ];
+    let args = ["replay", TRACE, "--file", "pages", "--create", "--frames", "60", "--policies", "lru,cflru:window=0.5,fifo"];
     let results = ebbpool.json(&args);
     let results = results.as_array().expect("a list");
     let figure = |result: &Value, name: &str| result[name].as_f64().expect("a figure");
@@ -537,15 +346,9 @@ fn policies_are_charged_at_one_asymmetry() {
         product *= figure(result, "measured_asymmetry");
         let bill = figure(result, "reads") + ratio * figure(result, "writes");
         let expected = bill / figure(result, "references");
-        assert!(
-            (figure(result, "cost") / expected - 1.0).abs() < 1e-9,
-            "{result}"
-        );
+        assert!((figure(result, "cost") / expected - 1.0).abs() < 1e-9, "{result}");
     }
-    assert!(
-        (product.cbrt() / ratio - 1.0).abs() < 1e-6,
-        "{product} {ratio}"
-    );
+    assert!((product.cbrt() / ratio - 1.0).abs() < 1e-6, "{product} {ratio}");
     let table = ebbpool.stdout(&args);
     assert!(table.contains("bill per reference at R = "), "{table}");
     let header = table.lines().find(|line| line.contains("written"));
@@ -556,9 +359,7 @@ fn policies_are_charged_at_one_asymmetry() {
 fn an_interrupted_replay_prints_its_counts_and_leaves_the_file_intact() {
     let ebbpool = Ebbpool::in_scratch();
     let long = "uniform:pages=4000,refs=50000000,write=0.5";
-    let replay = [
-        "replay", long, "--file", "pages", "--frames", "50", "--policy", "lru",
-    ];
+    let replay = ["replay", long, "--file", "pages", "--frames", "50", "--policy", "lru"];
     let short = ["--limit", "500"];
     ebbpool.stdout(&[&replay[..], &short, &["--create"]].concat());
     let pages = || fs::read(ebbpool.path("pages")).expect("a file");

@@ -25,9 +25,7 @@ fn refused(ebbpool: &Ebbpool, args: &[&str], code: i32, says: &str) {
 fn values(experiment: &Value, policy: &str, metric: &str) -> Vec<f64> {
     let points = experiment["points"].as_array().expect("points");
     let of_policy = points.iter().filter(|point| point["policy"] == policy);
-    of_policy
-        .filter_map(|point| point[metric].as_f64())
-        .collect()
+    of_policy.filter_map(|point| point[metric].as_f64()).collect()
 }
 
 #[test]
@@ -35,22 +33,13 @@ fn the_list_has_the_fields_of_the_contract() {
     let ebbpool = Ebbpool::with_no_results();
     let all = experiments(&ebbpool, &["--list"]);
     let ids: Vec<&str> = all.iter().filter_map(|one| one["id"].as_str()).collect();
-    for id in [
-        "cikm-table2",
-        "cfdc-fig4",
-        "ppe-fig3",
-        "tc-fig9",
-        "adlru-fig6",
-    ] {
+    for id in ["cikm-table2", "cfdc-fig4", "ppe-fig3", "tc-fig9", "adlru-fig6"] {
         assert!(ids.contains(&id), "{id} is missing");
     }
     for one in &all {
         let keys: Vec<&String> = one.as_object().expect("an object").keys().collect();
         assert_eq!(keys, ["claim", "id", "title"]);
-        assert!(
-            one["claim"].as_str().is_some_and(|claim| !claim.is_empty()),
-            "{one}"
-        );
+        assert!(one["claim"].as_str().is_some_and(|claim| !claim.is_empty()), "{one}");
     }
     let ours = experiments(&ebbpool, &["--list", "ebb"]);
     let of_ebb = |one: &Value| one["id"].as_str().is_some_and(|id| id.starts_with("ebb-"));
@@ -72,20 +61,10 @@ fn worked_examples_have_the_printed_results() {
     assert_eq!(values(table, "FD-Buffer", "reads"), [8.0; 7]);
     assert_eq!(values(table, "FD-Buffer", "writes"), [1.0; 7]);
     // Nine references; R is 1, 1.5, 2, 2.5, 4, 8 and 32.
-    let optimum: Vec<f64> = values(table, "optimum", "cost")
-        .iter()
-        .map(|cost| cost * 9.0)
-        .collect();
+    let optimum: Vec<f64> = values(table, "optimum", "cost").iter().map(|cost| cost * 9.0).collect();
     let expected = [8.0, 9.0, 10.0, 10.5, 12.0, 16.0, 40.0];
-    assert!(
-        optimum
-            .iter()
-            .zip(expected)
-            .all(|(ours, cost)| (ours - cost).abs() < 1e-9)
-    );
-    let claims = all
-        .iter()
-        .flat_map(|one| one["claims"].as_array().expect("claims"));
+    assert!(optimum.iter().zip(expected).all(|(ours, cost)| (ours - cost).abs() < 1e-9));
+    let claims = all.iter().flat_map(|one| one["claims"].as_array().expect("claims"));
     for claim in claims {
         assert_eq!(claim["verdict"], "holds", "{claim}");
     }
@@ -108,9 +87,7 @@ fn worked_examples_have_the_printed_results() {
 /// The ids of the sections of the page, in their order.
 fn sections(page: &str) -> Vec<&str> {
     let sections = page.split("<section id=\"").skip(1);
-    sections
-        .filter_map(|section| section.split('"').next())
-        .collect()
+    sections.filter_map(|section| section.split('"').next()).collect()
 }
 
 #[test]
@@ -123,27 +100,18 @@ fn the_index_has_all_results_in_the_directory() {
 
     // A later run replaces its own part, and the terminal shows its own claims.
     let output = ebbpool.stdout(&reproduce(&["cfdc-fig3"]));
-    assert!(
-        output.contains("claims of 1 tables and figures"),
-        "{output}"
-    );
+    assert!(output.contains("claims of 1 tables and figures"), "{output}");
     assert_eq!(ebbpool.text("reproduction/index.html"), page);
     assert_eq!(ebbpool.text("reproduction/verdicts.md"), both);
 
     // A run at the other scale is marked.
     ebbpool.stdout(&reproduce(&["cfdc-priority", "--full"]));
     let page = ebbpool.text("reproduction/index.html");
-    assert_eq!(
-        sections(&page),
-        ["cikm-table2", "cfdc-fig3", "cfdc-priority"]
-    );
+    assert_eq!(sections(&page), ["cikm-table2", "cfdc-fig3", "cfdc-priority"]);
     assert!(page.contains("Full run.") && page.contains("Quick run."));
     let verdicts = ebbpool.text("reproduction/verdicts.md");
-    for part in [
-        "of 3 tables and figures, 2 quick and 1 full runs:",
-        "| `cikm-table2` (quick) |",
-        "| `cfdc-priority` (full) |",
-    ] {
+    for part in ["of 3 tables and figures, 2 quick and 1 full runs:", "| `cikm-table2` (quick) |", "| `cfdc-priority` (full) |"]
+    {
         assert!(verdicts.contains(part), "no {part}: {verdicts}");
     }
 
@@ -180,10 +148,7 @@ frames = 1000
     let output = interrupted(child);
     failed(&output, 1, &["interrupted:"]);
     let page = ebbpool.text("reproduction/index.html");
-    assert_eq!(
-        sections(&page),
-        ["cikm-table2", "cfdc-fig3", "cfdc-priority"]
-    );
+    assert_eq!(sections(&page), ["cikm-table2", "cfdc-fig3", "cfdc-priority"]);
 }
 
 #[test]
@@ -216,7 +181,8 @@ says = "a miss costs a read at least"
 bound = { policy = "LRU", at-most = 100 }
 "#;
     ebbpool.file("timed.toml", file);
-    let sentence = "3 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 2 of computing time, which vary.";
+    let sentence =
+        "3 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 2 of computing time, which vary.";
     let output = ebbpool.run(&reproduce(&["timed.toml"]));
     let says = errors(&output);
     let line = "1 hold, 0 in part, 0 not; 2 of computing time, which vary;";
@@ -304,11 +270,7 @@ why = "it knows nothing of costs"
     let more = ["mine.toml", "--policy", "arc,clock,sieve"];
     let more = experiments(&ebbpool, &more);
     assert_eq!(more[0]["results_known"].as_u64(), Some(computed));
-    assert!(
-        more[0]["results_computed"]
-            .as_u64()
-            .is_some_and(|new| (3..=4).contains(&new))
-    );
+    assert!(more[0]["results_computed"].as_u64().is_some_and(|new| (3..=4).contains(&new)));
 }
 
 #[test]
@@ -336,7 +298,8 @@ circular = "It was."
 order = ["LRU", "FIFO"]
 "#;
     ebbpool.file("mine.toml", file);
-    let sentence = "2 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 1 circular, which show nothing.";
+    let sentence =
+        "2 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 1 circular, which show nothing.";
     let alone = ebbpool.stdout(&reproduce(&["mine.toml"]));
     assert!(alone.contains(sentence), "{alone}");
     // No policy misses less often than belady.
@@ -387,11 +350,9 @@ asymmetry = [2, 8]
     let experiments = experiments(&ebbpool, &["mine.toml"]);
     let points = experiments[0]["points"].as_array().expect("points");
     let cost = |device: &str, asymmetry: &str, policy: &str| {
-        let found = points.iter().find(|point| {
-            point["device"] == device
-                && point["asymmetry"] == asymmetry
-                && point["policy"] == policy
-        });
+        let found = points
+            .iter()
+            .find(|point| point["device"] == device && point["asymmetry"] == asymmetry && point["policy"] == policy);
         found.expect("a point")["cost"].as_f64().expect("a cost")
     };
     for (device, asymmetry) in [("none", "2"), ("none", "8"), ("ssd1", "2"), ("ssd1", "8")] {
@@ -445,12 +406,7 @@ says = "nothing published is better than the best of it"
 fixed = { policy = "hindsight best", percent = 0 }
 "#;
     ebbpool.file("mine.toml", file);
-    refused(
-        &ebbpool,
-        &["mine.toml"],
-        1,
-        "'hindsight best' is not the same policy at all points",
-    );
+    refused(&ebbpool, &["mine.toml"], 1, "'hindsight best' is not the same policy at all points");
     let file = file.replace(
         r#"fixed = { policy = "hindsight best", percent = 0 }"#,
         r#"best = { policy = "hindsight best", against = ["published"] }"#,
@@ -496,10 +452,7 @@ fixed = { policy = "hindsight best", percent = 0 }
     for (name, says) in [
         ("mine.svg", "over lower bound"),
         ("mine.csv", ",seeds,cost,cost_ci95,"),
-        (
-            "verdicts.md",
-            "| policy | geometric mean over hindsight best (worst)",
-        ),
+        ("verdicts.md", "| policy | geometric mean over hindsight best (worst)"),
         ("index.html", "mine-ranking.csv"),
     ] {
         let text = fs::read_to_string(out.join(name)).expect(name);
@@ -515,10 +468,7 @@ fixed = { policy = "hindsight best", percent = 0 }
 fn an_experiment_over_the_samples_needs_no_files() {
     let ebbpool = Ebbpool::with_no_results();
     let output = ebbpool.stdout(&reproduce(&["cikm-fig2", "--out", "here"]));
-    assert!(
-        output.contains("claims of 1 tables and figures"),
-        "{output}"
-    );
+    assert!(output.contains("claims of 1 tables and figures"), "{output}");
     assert!(output.contains("report: here/index.html"), "{output}");
     let csv = ebbpool.text("here/cikm-fig2.csv");
     assert_eq!(csv.lines().count(), 1 + 3 * 3, "{csv}");
@@ -528,29 +478,15 @@ fn an_experiment_over_the_samples_needs_no_files() {
 fn errors_in_experiments_are_reported() {
     let ebbpool = Ebbpool::with_no_results();
     refused(&ebbpool, &["no-such"], 2, "'no-such' is not an experiment");
-    for (id, nearest) in [
-        ("cikm-table22", "cikm-table2"),
-        ("CFDC-FIG4", "cfdc-fig4"),
-        ("ckim", "cikm"),
-    ] {
+    for (id, nearest) in [("cikm-table22", "cikm-table2"), ("CFDC-FIG4", "cfdc-fig4"), ("ckim", "cikm")] {
         let suggestion = format!("(did you mean '{nearest}'?)");
         refused(&ebbpool, &[id], 2, &suggestion);
     }
     refused(&ebbpool, &["no-such.toml"], 1, "no-such.toml: cannot read");
-    refused(
-        &ebbpool,
-        &["cikm-table2", "--policy", "lruu"],
-        2,
-        "unknown policy 'lruu'",
-    );
+    refused(&ebbpool, &["cikm-table2", "--policy", "lruu"], 2, "unknown policy 'lruu'");
     refused(&ebbpool, &["--quick", "--full"], 2, "cannot be used with");
     ebbpool.file("bad.toml", "id = \"bad\"\nnonsense = 1\n");
-    refused(
-        &ebbpool,
-        &["bad.toml"],
-        1,
-        "bad.toml, line 2: unknown field `nonsense`",
-    );
+    refused(&ebbpool, &["bad.toml"], 1, "bad.toml, line 2: unknown field `nonsense`");
     let broken = r#"
 id = "broken"
 paper = "own"
@@ -565,18 +501,8 @@ basis = "counts"
 frames = 10
 "#;
     ebbpool.file("broken.toml", broken);
-    refused(
-        &ebbpool,
-        &["broken.toml", "cfdc-fig3"],
-        1,
-        "no-such-trace.parquet",
-    );
-    refused(
-        &ebbpool,
-        &["broken.toml", "cfdc-fig3"],
-        1,
-        "1 of 2 experiments failed",
-    );
+    refused(&ebbpool, &["broken.toml", "cfdc-fig3"], 1, "no-such-trace.parquet");
+    refused(&ebbpool, &["broken.toml", "cfdc-fig3"], 1, "1 of 2 experiments failed");
     // The other experiment has its results nevertheless.
     assert!(ebbpool.path("reproduction/cfdc-fig3.csv").exists());
 }
@@ -637,22 +563,9 @@ bound = { policy = "LRU", at-most = 1e9 }
     assert_eq!(simulated, twice);
 
     ebbpool.file("foreign", "a user's");
-    refused(
-        &ebbpool,
-        &["timed.toml", "--file", "foreign"],
-        1,
-        "is not a file of ebbpool replay",
-    );
-    assert_eq!(
-        fs::read(ebbpool.path("foreign")).expect("the file"),
-        b"a user's"
-    );
-    refused(
-        &ebbpool,
-        &["cikm-table2", "--file", "pages"],
-        2,
-        "'cikm-table2' has no device",
-    );
+    refused(&ebbpool, &["timed.toml", "--file", "foreign"], 1, "is not a file of ebbpool replay");
+    assert_eq!(fs::read(ebbpool.path("foreign")).expect("the file"), b"a user's");
+    refused(&ebbpool, &["cikm-table2", "--file", "pages"], 2, "'cikm-table2' has no device");
 }
 
 /// What the lab refuses of a simulation it refuses of a bound, an optimum and estimates: there is nothing to count.
@@ -689,11 +602,7 @@ bound = {{ policy = "{claimed}", at-most = 1e9 }}
     let free = "at-end = \"free\"\nwarmup = ";
     let estimates = "kind = \"estimates\"\nmetric = \"pc-error\"";
     for warmup in ["20", "5000", "100%"] {
-        for (policy, kind) in [
-            ("lower-bound", ""),
-            ("optimum", ""),
-            ("fd-buffer", estimates),
-        ] {
+        for (policy, kind) in [("lower-bound", ""), ("optimum", ""), ("fd-buffer", estimates)] {
             let text = file(policy, kind, &format!("{free}\"{warmup}\""));
             ebbpool.file("mine.toml", &text);
             refused(&ebbpool, &["mine.toml"], 1, "leaves nothing to count of 20");

@@ -22,9 +22,7 @@ impl Validator {
         let mut compile = |schema: Value, location: &str| {
             let mut compiler = Compiler::new();
             compiler.enable_format_assertions();
-            compiler
-                .add_resource(location, schema)
-                .expect("a schema of draft 2020-12");
+            compiler.add_resource(location, schema).expect("a schema of draft 2020-12");
             let compiled = compiler.compile(location, &mut schemas);
             compiled.unwrap_or_else(|error| panic!("{location}: {error:#}"))
         };
@@ -35,11 +33,7 @@ impl Validator {
         closed["$id"] = json!(other_id);
         close(&mut closed);
         let closed = compile(closed, &other_id);
-        Validator {
-            schemas,
-            printed,
-            closed,
-        }
+        Validator { schemas, printed, closed }
     }
 
     fn accepts(&self, json: &Value) -> Result<(), String> {
@@ -82,130 +76,19 @@ fn mutated(json: &Value, change: impl Fn(&mut Map<String, Value>)) -> Value {
 
 /// The commands that print JSON, with the names of their schemas.
 const OUTPUTS: &[(&str, &[&str])] = &[
-    (
-        "compare",
-        &[
-            "compare",
-            "t.txt",
-            "--bound",
-            "--frames",
-            "1,2",
-            "--asymmetry",
-            "1,2.5",
-        ],
-    ),
-    (
-        "compare",
-        &[
-            "compare",
-            "t.txt",
-            "--frames",
-            "2",
-            "--asymmetry",
-            "rm1:base=4,epoch=4",
-        ],
-    ),
-    (
-        "compare",
-        &[
-            "compare",
-            "t.txt",
-            "--frames",
-            "2",
-            "--device",
-            "s3-standard",
-        ],
-    ),
-    (
-        "compare",
-        &[
-            "compare",
-            "t.txt",
-            "--frames",
-            "2",
-            "--device",
-            SMALL_FLASH,
-            "--rate",
-            "10",
-        ],
-    ),
-    (
-        "run",
-        &[
-            "run", "t.txt", "--policy", "lru", "--frames", "2", "--device", "hdd1",
-        ],
-    ),
-    (
-        "run",
-        &[
-            "run",
-            "t.txt",
-            "--policy",
-            "lru",
-            "--frames",
-            "2",
-            "--page-size",
-            "4096",
-        ],
-    ),
-    (
-        "curve",
-        &[
-            "curve",
-            "zipf:pages=300,refs=6000",
-            "--policies",
-            "lru,cflru",
-            "--target",
-            "bill 3",
-        ],
-    ),
+    ("compare", &["compare", "t.txt", "--bound", "--frames", "1,2", "--asymmetry", "1,2.5"]),
+    ("compare", &["compare", "t.txt", "--frames", "2", "--asymmetry", "rm1:base=4,epoch=4"]),
+    ("compare", &["compare", "t.txt", "--frames", "2", "--device", "s3-standard"]),
+    ("compare", &["compare", "t.txt", "--frames", "2", "--device", SMALL_FLASH, "--rate", "10"]),
+    ("run", &["run", "t.txt", "--policy", "lru", "--frames", "2", "--device", "hdd1"]),
+    ("run", &["run", "t.txt", "--policy", "lru", "--frames", "2", "--page-size", "4096"]),
+    ("curve", &["curve", "zipf:pages=300,refs=6000", "--policies", "lru,cflru", "--target", "bill 3"]),
     ("bound", &["bound", "t.txt", "--frames", "2"]),
-    (
-        "bound",
-        &["bound", "t.txt", "--frames", "1,2", "--at-end", "flush"],
-    ),
-    (
-        "replay",
-        &[
-            "replay", "t.txt", "--memory", "--policy", "lru", "--frames", "2",
-        ],
-    ),
-    (
-        "replay",
-        &[
-            "replay",
-            "t.txt",
-            "--memory",
-            "--policies",
-            "lru,ebb",
-            "--frames",
-            "2",
-        ],
-    ),
-    (
-        "device replay",
-        &[
-            "device",
-            "replay",
-            "t.txt",
-            "--device",
-            SMALL_FLASH,
-            "--bytes-per-day",
-            "1e9",
-        ],
-    ),
-    (
-        "device measure",
-        &[
-            "device",
-            "measure",
-            ".",
-            "--size",
-            "4MiB",
-            "--seconds",
-            "0.002",
-        ],
-    ),
+    ("bound", &["bound", "t.txt", "--frames", "1,2", "--at-end", "flush"]),
+    ("replay", &["replay", "t.txt", "--memory", "--policy", "lru", "--frames", "2"]),
+    ("replay", &["replay", "t.txt", "--memory", "--policies", "lru,ebb", "--frames", "2"]),
+    ("device replay", &["device", "replay", "t.txt", "--device", SMALL_FLASH, "--bytes-per-day", "1e9"]),
+    ("device measure", &["device", "measure", ".", "--size", "4MiB", "--seconds", "0.002"]),
     ("devices", &["devices"]),
     ("devices", &["devices", "flash-136"]),
     ("trace info", &["trace", "info", "t.txt"]),
@@ -214,19 +97,8 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     (
         "db bench",
         &[
-            "db",
-            "bench",
-            "a.db",
-            "--workload",
-            "cfdc",
-            "--queries",
-            "30",
-            "--updates",
-            "20",
-            "--scans",
-            "1",
-            "--scan-updates",
-            "1",
+            "db", "bench", "a.db", "--workload", "cfdc", "--queries", "30", "--updates", "20", "--scans", "1",
+            "--scan-updates", "1",
         ],
     ),
     ("db check", &["db", "check", "a.db"]),
@@ -237,14 +109,8 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     #[cfg(target_os = "linux")]
     ("sqlite recover", &["sqlite", "recover", "home.db"]),
     #[cfg(target_os = "linux")]
-    (
-        "sqlite measure",
-        &["sqlite", "measure", "home.db", "--minutes", "0.002"],
-    ),
-    (
-        "advise",
-        &["advise", "t.txt", "--frames", "2", "--rate", "100/s"],
-    ),
+    ("sqlite measure", &["sqlite", "measure", "home.db", "--minutes", "0.002"]),
+    ("advise", &["advise", "t.txt", "--frames", "2", "--rate", "100/s"]),
 ];
 
 #[test]
@@ -265,38 +131,23 @@ fn the_json_of_every_command_is_valid_by_its_schema_and_no_other_is() {
         assert_eq!(diff["command"], name);
         assert_eq!(diff["changes"], json!([]), "{name}");
     }
-    ebbpool.file(
-        "a.json",
-        ebbpool.stdout(&[OUTPUTS[0].1, &["--format", "json"]].concat()),
-    );
+    ebbpool.file("a.json", ebbpool.stdout(&[OUTPUTS[0].1, &["--format", "json"]].concat()));
     let other = ["--policies", "lru,arc", "--asymmetry", "3"];
     let other = [&OUTPUTS[0].1[..5], &other, &["--format", "json"]].concat();
     ebbpool.file("b.json", ebbpool.stdout(&other));
-    check(
-        &ebbpool,
-        "diff",
-        &ebbpool.json(&["diff", "a.json", "b.json"]),
-    );
+    check(&ebbpool, "diff", &ebbpool.json(&["diff", "a.json", "b.json"]));
     seen.insert("diff");
     let listed = ebbpool.stdout(&["schema"]);
-    let listed = listed
-        .lines()
-        .map(|line| line.split("  ").next().unwrap_or_default());
+    let listed = listed.lines().map(|line| line.split("  ").next().unwrap_or_default());
     let untested: Vec<&str> = listed.filter(|name| !seen.contains(name)).collect();
-    assert_eq!(
-        untested, [""; 0],
-        "these commands have a schema and no test"
-    );
+    assert_eq!(untested, [""; 0], "these commands have a schema and no test");
 }
 
 fn check(ebbpool: &Ebbpool, name: &str, output: &Value) {
     let words: Vec<&str> = name.split(' ').collect();
     let schema = ebbpool.stdout(&[&["schema"], &words[..]].concat());
     let schema: Value = serde_json::from_str(&schema).expect("JSON");
-    assert_eq!(
-        schema["$schema"],
-        "https://json-schema.org/draft/2020-12/schema"
-    );
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     let validator = Validator::of(&schema);
     if let Err(error) = validator.accepts(output) {
         panic!("{name}: {error}\n{output:#}");
@@ -306,9 +157,7 @@ fn check(ebbpool: &Ebbpool, name: &str, output: &Value) {
         Value::Array(results) => &results[0],
         result => result,
     };
-    let required = schema["$defs"]["result"]["required"]
-        .as_array()
-        .expect("fields");
+    let required = schema["$defs"]["result"]["required"].as_array().expect("fields");
     for field in first.as_object().expect("an object").keys() {
         if required.iter().any(|name| name == field) {
             let without = mutated(output, |result| {
@@ -319,10 +168,7 @@ fn check(ebbpool: &Ebbpool, name: &str, output: &Value) {
         let of_other_type = mutated(output, |result| {
             result.insert(field.clone(), json!([[true]]));
         });
-        assert!(
-            validator.refuses(&of_other_type),
-            "{name} with another {field}"
-        );
+        assert!(validator.refuses(&of_other_type), "{name} with another {field}");
     }
 }
 
@@ -336,10 +182,7 @@ fn fields(path: &str, schema: &Value, lines: &mut BTreeSet<String>) {
     }
     for combined in ["anyOf", "oneOf", "allOf"] {
         let parts = keyword(combined).and_then(Value::as_array);
-        parts
-            .into_iter()
-            .flatten()
-            .for_each(|part| fields(path, part, lines));
+        parts.into_iter().flatten().for_each(|part| fields(path, part, lines));
     }
     let properties = keyword("properties").and_then(Value::as_object);
     for (name, field) in properties.into_iter().flatten() {
@@ -347,10 +190,7 @@ fn fields(path: &str, schema: &Value, lines: &mut BTreeSet<String>) {
     }
     let required = keyword("required").and_then(Value::as_array);
     for name in required.into_iter().flatten() {
-        lines.insert(format!(
-            "{path}.{} required",
-            name.as_str().expect("a name")
-        ));
+        lines.insert(format!("{path}.{} required", name.as_str().expect("a name")));
     }
     if let Some(items) = keyword("items") {
         fields(&format!("{path}[]"), items, lines);
@@ -391,10 +231,7 @@ fn a_version_keeps_its_fields() {
         return;
     }
     let new: Vec<&String> = current.difference(&golden).collect();
-    assert!(
-        new.is_empty(),
-        "new fields; EBBPOOL_WRITE_DOCS=1 with this test adds them to {path}: {new:#?}"
-    );
+    assert!(new.is_empty(), "new fields; EBBPOOL_WRITE_DOCS=1 with this test adds them to {path}: {new:#?}");
 }
 
 #[test]

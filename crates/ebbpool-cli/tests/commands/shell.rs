@@ -18,16 +18,10 @@ fn bash_offers(words: &[&str]) -> Vec<String> {
          _ebbpool ebbpool \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
          printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         script,
-        words
-            .iter()
-            .map(|word| format!("'{word}' "))
-            .collect::<String>(),
+        words.iter().map(|word| format!("'{word}' ")).collect::<String>(),
         words.len() - 1
     );
-    let output = Command::new("bash")
-        .args(["--norc", "-c", &code])
-        .output()
-        .expect("bash starts");
+    let output = Command::new("bash").args(["--norc", "-c", &code]).output().expect("bash starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");
     let offered = String::from_utf8(output.stdout).expect("text");
@@ -39,16 +33,10 @@ fn bash_offers_commands_policies_and_formats() {
     if !runs("bash") {
         return;
     }
-    assert_eq!(
-        bash_offers(&["ebbpool", "comp"]),
-        ["compare", "completions"]
-    );
+    assert_eq!(bash_offers(&["ebbpool", "comp"]), ["compare", "completions"]);
     let policies = bash_offers(&["ebbpool", "run", "--policy", "fd-"]);
     assert_eq!(policies, ["fd-static", "fd-buffer", "fd-exact"]);
-    assert_eq!(
-        bash_offers(&["ebbpool", "policies", "cflru-"]),
-        ["cflru-c", "cflru-e"]
-    );
+    assert_eq!(bash_offers(&["ebbpool", "policies", "cflru-"]), ["cflru-c", "cflru-e"]);
     let formats = bash_offers(&["ebbpool", "compare", "--trace-format", "u3"]);
     assert_eq!(formats, ["u32"]);
     assert_eq!(bash_offers(&["ebbpool", "trace", "con"]), ["convert"]);
@@ -60,11 +48,7 @@ fn every_shell_has_a_script_that_names_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = ebbpool.stdout(&["completions", shell]);
         for word in ["compare", "policies", "--asymmetry", "cluster-size"] {
-            let word = if shell == "fish" {
-                word.trim_start_matches('-')
-            } else {
-                word
-            };
+            let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
@@ -75,10 +59,7 @@ fn every_shell_has_a_script_that_names_the_commands() {
 fn manual_pages_are_written_and_man_shows_them() {
     let ebbpool = Ebbpool::in_scratch();
     let pages = ebbpool.stdout(&["man", &ebbpool.named("")]);
-    let names: Vec<&str> = pages
-        .lines()
-        .filter_map(|page| page.rsplit('/').next())
-        .collect();
+    let names: Vec<&str> = pages.lines().filter_map(|page| page.rsplit('/').next()).collect();
     for name in ["ebbpool.1", "ebbpool-compare.1", "ebbpool-trace-convert.1"] {
         assert!(names.contains(&name), "{name} is missing from {names:?}");
     }
@@ -95,15 +76,9 @@ fn manual_pages_are_written_and_man_shows_them() {
             .output()
             .expect("man starts");
         let errors = String::from_utf8_lossy(&shown.stderr);
-        assert!(
-            shown.status.success() && errors.is_empty(),
-            "{page}: {errors}"
-        );
+        assert!(shown.status.success() && errors.is_empty(), "{page}: {errors}");
         let text = String::from_utf8_lossy(&shown.stdout);
-        assert!(
-            text.contains("SYNOPSIS") && text.contains("xample"),
-            "{page}"
-        );
+        assert!(text.contains("SYNOPSIS") && text.contains("xample"), "{page}");
     }
 }
 

@@ -92,11 +92,7 @@ impl Scratch {
     /// The command that runs the writer with plain SQLite.
     pub fn plain(&self, writer: &[&str]) -> Command {
         let mut command = Command::new(self.python);
-        command
-            .arg("writer.py")
-            .args(writer)
-            .current_dir(self.ebbpool.directory())
-            .stdout(Stdio::piped());
+        command.arg("writer.py").args(writer).current_dir(self.ebbpool.directory()).stdout(Stdio::piped());
         command
     }
 
@@ -120,10 +116,7 @@ except sqlite3.Error as error:
 
     /// Starts a writer, waits until it has committed rows, kills it, and returns the last row that it acknowledged.
     pub fn killed(&self, database: &str, window: &str, journal: &str, rows: usize) -> u64 {
-        let mut child = self
-            .preloaded(window, &[database, journal, "1000000"])
-            .spawn()
-            .expect("the writer starts");
+        let mut child = self.preloaded(window, &[database, journal, "1000000"]).spawn().expect("the writer starts");
         read_rows(&mut child, rows);
         child.kill().expect("a kill");
         let output = child.wait_with_output().expect("an end");
@@ -164,8 +157,7 @@ fn a_program_that_cannot_be_changed_writes_through_the_vfs() {
         let output = output.expect("the writer starts");
         assert!(output.status.success(), "{}", errors(&output));
         let text = String::from_utf8(output.stdout).expect("UTF-8");
-        let status: Value =
-            serde_json::from_str(text.lines().last().expect("a status")).expect("JSON");
+        let status: Value = serde_json::from_str(text.lines().last().expect("a status")).expect("JSON");
         assert_eq!(status["window_seconds"], 60.0);
         assert!(number(&status["commits"]) >= 50, "{status}");
         assert!(number(&status["written"]["epochs"]) <= 4, "{status}");
@@ -184,10 +176,7 @@ fn databases_in_memory_temporary_and_read_only_ones_are_left_alone() {
     let Some(scratch) = Scratch::new() else {
         return;
     };
-    scratch
-        .plain(&["a.db", "delete", "3"])
-        .status()
-        .expect("rows");
+    scratch.plain(&["a.db", "delete", "3"]).status().expect("rows");
     scratch.ebbpool.file(
         "writer.py",
         "
@@ -236,16 +225,8 @@ fn wrong_runs_are_refused_with_a_remedy() {
         let run = ["sqlite", "run", "--library", library];
         ebbpool.run(&[&run[..], more].concat())
     };
-    failed(
-        &run(&["--window", "x", "--", "true"]),
-        2,
-        &["window=x", "seconds"],
-    );
-    failed(
-        &run(&["--memory", "1", "--", "true"]),
-        2,
-        &["memory=1", "at least 1M"],
-    );
+    failed(&run(&["--window", "x", "--", "true"]), 2, &["window=x", "seconds"]);
+    failed(&run(&["--memory", "1", "--", "true"]), 2, &["memory=1", "at least 1M"]);
     failed(&run(&["--", "./none"]), 127, &["./none", "cannot run it"]);
     failed(&run(&[]), 2, &["<PROGRAM>"]);
     let none = ["sqlite", "run", "--library", "none.so", "--", "true"];
@@ -258,17 +239,11 @@ fn status_shows_the_process_that_has_the_database_and_changes_nothing() {
         return;
     };
     let ebbpool = &scratch.ebbpool;
-    let mut child = scratch
-        .preloaded("0", &["a.db", "wal", "1000000"])
-        .spawn()
-        .expect("the writer starts");
+    let mut child = scratch.preloaded("0", &["a.db", "wal", "1000000"]).spawn().expect("the writer starts");
     read_rows(&mut child, 20);
     let (code, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
     assert_eq!(code, Some(0), "{status}");
-    assert_eq!(
-        number(&status["locked_by"]["process"]),
-        u64::from(child.id())
-    );
+    assert_eq!(number(&status["locked_by"]["process"]), u64::from(child.id()));
     assert_eq!(status["locked_by"]["exclusively"], true);
     assert_eq!(status["marked"], true);
     assert_eq!(status["ebb"]["fit"], "fits");
@@ -282,12 +257,7 @@ fn status_shows_the_process_that_has_the_database_and_changes_nothing() {
     let (code, check) = code_and_json(ebbpool, &["sqlite", "check", "a.db"]);
     assert_eq!((code, &check["checked_by"]), (Some(1), &Value::Null));
     ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["is open in", &process]);
-    assert!(
-        check["unchecked"]
-            .as_str()
-            .expect("a text")
-            .contains(&process)
-    );
+    assert!(check["unchecked"].as_str().expect("a text").contains(&process));
     // The writer goes on, and closes without an error.
     let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
@@ -310,10 +280,7 @@ fn a_killed_process_leaves_files_that_are_checked_and_recovered() {
             "deltas" => scratch.killed(&name, "0", journal, 60),
             _ => {
                 let mut run = scratch.preloaded("0", &[&name, journal, "1000000"]);
-                let mut child = run
-                    .env("EBBPOOL_SQLITE", "log=wal")
-                    .spawn()
-                    .expect("it starts");
+                let mut child = run.env("EBBPOOL_SQLITE", "log=wal").spawn().expect("it starts");
                 read_rows(&mut child, 60);
                 child.kill().expect("a kill");
                 child.wait().expect("an end");
@@ -361,10 +328,7 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
         return;
     };
     let ebbpool = &scratch.ebbpool;
-    scratch
-        .plain(&["backup.db", "delete", "7"])
-        .status()
-        .expect("rows");
+    scratch.plain(&["backup.db", "delete", "7"]).status().expect("rows");
     scratch.killed("a.db", "0", "delete", 30);
     let log = fs::read(ebbpool.path("a.db-ebb")).expect("a log");
     let later = {
@@ -394,11 +358,7 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
         let output = scratch.preloaded("0", &["a.db", "delete", "1"]).output();
         let output = output.expect("it starts");
         assert!(!output.status.success());
-        assert!(
-            errors(&output).contains("unable to open"),
-            "{}",
-            errors(&output)
-        );
+        assert!(errors(&output).contains("unable to open"), "{}", errors(&output));
 
         let discard = ["sqlite", "recover", "a.db", "--discard-log"];
         let done = ebbpool.json(&discard);
@@ -422,9 +382,7 @@ fn damaged_empty_and_foreign_logs_are_named_and_never_deleted() {
     };
     let ebbpool = &scratch.ebbpool;
     scratch.killed("a.db", "0", "delete", 30);
-    let (database, log) = ["a.db", "a.db-ebb"]
-        .map(|name| fs::read(ebbpool.path(name)).expect("a file"))
-        .into();
+    let (database, log) = ["a.db", "a.db-ebb"].map(|name| fs::read(ebbpool.path(name)).expect("a file")).into();
     // Without a valid header, and cut off.
     let mut damaged = log.clone();
     damaged[20] ^= 1;
@@ -460,10 +418,7 @@ fn damaged_empty_and_foreign_logs_are_named_and_never_deleted() {
     assert!(!ebbpool.path("a.db-ebb").exists());
     // Another program's file.
     ebbpool.file("a.db-ebb", "letters");
-    assert_eq!(
-        ebbpool.json(&["sqlite", "status", "a.db"])["ebb"]["fit"],
-        "foreign"
-    );
+    assert_eq!(ebbpool.json(&["sqlite", "status", "a.db"])["ebb"]["fit"], "foreign");
     ebbpool.json(&["sqlite", "recover", "a.db"]);
     let moved = fs::read(ebbpool.path("a.db-ebb.stale.3")).expect("the letters");
     assert_eq!(moved, b"letters");
@@ -506,10 +461,7 @@ fn measure_sees_the_commits_of_a_running_program() {
     };
     for journal in ["wal", "delete"] {
         let name = format!("{journal}.db");
-        let mut child = scratch
-            .plain(&[&name, journal, "1000000"])
-            .spawn()
-            .expect("the writer starts");
+        let mut child = scratch.plain(&[&name, journal, "1000000"]).spawn().expect("the writer starts");
         read_rows(&mut child, 20);
         let measure = ["sqlite", "measure", &name, "--minutes", "0.05"];
         let result = scratch.ebbpool.json(&measure);
@@ -547,16 +499,11 @@ fn a_watch_that_is_interrupted_answers() {
     let Some(scratch) = Scratch::new() else {
         return;
     };
-    let mut writer = scratch
-        .plain(&["a.db", "wal", "1000000"])
-        .spawn()
-        .expect("the writer starts");
+    let mut writer = scratch.plain(&["a.db", "wal", "1000000"]).spawn().expect("the writer starts");
     read_rows(&mut writer, 5);
     let child = scratch.ebbpool.started(&["sqlite", "measure", "a.db"]);
     let status = format!("/proc/{}/status", child.id());
-    wait_until("it watches", || {
-        catches_interrupts(&fs::read_to_string(&status).unwrap_or_default())
-    });
+    wait_until("it watches", || catches_interrupts(&fs::read_to_string(&status).unwrap_or_default()));
     read_rows(&mut writer, 100);
     let output = crate::harness::interrupted(child);
     writer.kill().expect("a kill");
@@ -579,10 +526,7 @@ fn measure_reads_a_database_and_not_what_its_file_has_behind_it() {
     python.args(["-c", &program]);
     let status = python.current_dir(ebbpool.directory()).status();
     assert!(status.expect("it starts").success());
-    let file = fs::File::options()
-        .write(true)
-        .open(ebbpool.path("a.db"))
-        .expect("a database");
+    let file = fs::File::options().write(true).open(ebbpool.path("a.db")).expect("a database");
     let measure = |minutes: &str| {
         let inner = ebbpool.command(&["sqlite", "measure", "a.db", "--minutes", minutes]);
         // What goes wrong here fails, and does not take the memory of the machine.
@@ -627,32 +571,12 @@ fn measure_reads_a_database_and_not_what_its_file_has_behind_it() {
 fn files_that_are_no_databases_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.file("text.db", "no database at all");
-    ebbpool.refused(
-        &["sqlite", "status", "none.db"],
-        1,
-        &["none.db: cannot read it"],
-    );
+    ebbpool.refused(&["sqlite", "status", "none.db"], 1, &["none.db: cannot read it"]);
     ebbpool.refused(&["sqlite", "status", "."], 1, &["no regular file"]);
-    ebbpool.refused(
-        &["sqlite", "measure", "text.db"],
-        1,
-        &["encrypted, or no database"],
-    );
-    ebbpool.refused(
-        &["sqlite", "measure", "text.db", "--minutes", "0"],
-        2,
-        &["above 0"],
-    );
-    ebbpool.refused(
-        &["sqlite", "measure", "text.db", "--memory", "0"],
-        2,
-        &["--memory", "at least 1MiB"],
-    );
-    ebbpool.refused(
-        &["sqlite", "status", "text.db", "--card", "hdd1"],
-        2,
-        &["magnetic"],
-    );
+    ebbpool.refused(&["sqlite", "measure", "text.db"], 1, &["encrypted, or no database"]);
+    ebbpool.refused(&["sqlite", "measure", "text.db", "--minutes", "0"], 2, &["above 0"]);
+    ebbpool.refused(&["sqlite", "measure", "text.db", "--memory", "0"], 2, &["--memory", "at least 1MiB"]);
+    ebbpool.refused(&["sqlite", "status", "text.db", "--card", "hdd1"], 2, &["magnetic"]);
     let text = ebbpool.stdout(&["sqlite", "status", "text.db"]);
     assert!(text.contains("no database of SQLite"), "{text}");
     let status = ebbpool.json(&["sqlite", "status", "text.db"]);

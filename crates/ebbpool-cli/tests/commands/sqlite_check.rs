@@ -24,10 +24,7 @@ fn a_check_that_has_checked_nothing_fails() {
     let words = ["text.db was not checked", "no database of SQLite"];
     ebbpool.refused(&["sqlite", "check", "text.db"], 1, &words);
 
-    scratch
-        .plain(&["a.db", "delete", "5"])
-        .status()
-        .expect("rows");
+    scratch.plain(&["a.db", "delete", "5"]).status().expect("rows");
     ebbpool.stdout(&["sqlite", "check", "a.db"]);
     ebbpool.file("letters.so", "no library");
     for library in ["./none.so", "./letters.so"] {
@@ -98,14 +95,8 @@ fn commits_behind_damage_of_the_wal_are_found() {
         assert_eq!(code, Some(1), "{at}: {check}");
         assert!(finding.contains("a.db-wal is damaged"), "{at}: {finding}");
         let taken = number(&check["wal_commits"]);
-        assert!(
-            taken < commits && (taken == 0) == (at == 0),
-            "{at}: {check}"
-        );
-        assert!(
-            finding.contains(&format!("takes {taken} commit")),
-            "{finding}"
-        );
+        assert!(taken < commits && (taken == 0) == (at == 0), "{at}: {check}");
+        assert!(finding.contains(&format!("takes {taken} commit")), "{finding}");
     }
 }
 
@@ -137,20 +128,14 @@ fn names_beside_which_no_log_can_be_have_no_log() {
         return;
     };
     let ebbpool = &scratch.ebbpool;
-    scratch
-        .plain(&["a.db", "delete", "5"])
-        .status()
-        .expect("rows");
+    scratch.plain(&["a.db", "delete", "5"]).status().expect("rows");
     let bytes = fs::read(ebbpool.path("a.db")).expect("a database");
     // With the first length `-wal` and `-ebb` are names and `-journal` is none; with the others none is.
     for length in [251, 252, 255] {
         let name = "n".repeat(length);
         ebbpool.file(&name, &bytes);
         let status = ebbpool.json(&["sqlite", "status", &name]);
-        assert_eq!(
-            (&status["plain"], &status["ebb"]),
-            (&json!(true), &Value::Null)
-        );
+        assert_eq!((&status["plain"], &status["ebb"]), (&json!(true), &Value::Null));
         let check = ebbpool.json(&["sqlite", "check", &name]);
         assert!(check["checked_by"].is_string(), "{check}");
         let done = ebbpool.json(&["sqlite", "recover", &name]);
@@ -202,10 +187,7 @@ fn recovery_of_a_damaged_first_page_is_planned_as_it_is_done() {
     restored(0, &[7; 4096]);
     let text = ebbpool.stdout(&[&recover[..], &["--discard-log"]].concat());
     assert!(text.contains("no database of SQLite"), "{text}");
-    assert_eq!(
-        &fs::read(ebbpool.path("a.db-ebb.stale")).expect("the log"),
-        log
-    );
+    assert_eq!(&fs::read(ebbpool.path("a.db-ebb.stale")).expect("the log"), log);
     // What follows the header: the log can be brought in place, and SQLite cannot read the database afterwards.
     restored(100, &[0xff; 3996]);
     let planned = ebbpool.stdout(&[&recover[..], &["--dry-run"]].concat());
@@ -308,11 +290,7 @@ fn names_that_are_not_utf_8_are_read_and_not_recovered() {
     let check = run("check", &[]);
     assert!(check.status.success(), "{}", errors(&check));
     for more in [&["--dry-run"][..], &[]] {
-        failed(
-            &run("recover", more),
-            1,
-            &[shown, "is not UTF-8", "another name"],
-        );
+        failed(&run("recover", more), 1, &[shown, "is not UTF-8", "another name"]);
     }
     for suffix in ["", "-ebb"] {
         let mut from = name.to_owned();
@@ -320,10 +298,7 @@ fn names_that_are_not_utf_8_are_read_and_not_recovered() {
         let to = ebbpool.path(&format!("a.db{suffix}"));
         fs::rename(ebbpool.directory().join(from), to).expect("a name");
     }
-    assert_eq!(
-        ebbpool.json(&["sqlite", "recover", "a.db"])["recovered"],
-        true
-    );
+    assert_eq!(ebbpool.json(&["sqlite", "recover", "a.db"])["recovered"], true);
 }
 
 #[test]
@@ -336,10 +311,7 @@ fn recovery_says_what_this_user_may_not_write() {
     scratch.killed("real/a.db", "0", "delete", 20);
     // Root may write everything, unless it has given that up.
     let drop_rights = ["--bounding-set=-dac_override,-dac_read_search"];
-    let may_drop = Command::new("setpriv")
-        .args(drop_rights)
-        .arg("true")
-        .status();
+    let may_drop = Command::new("setpriv").args(drop_rights).arg("true").status();
     let recover = |more: &[&str]| {
         let mut command = match may_drop.as_ref().is_ok_and(|status| status.success()) {
             true => {
@@ -357,10 +329,9 @@ fn recovery_says_what_this_user_may_not_write() {
         let rights = fs::Permissions::from_mode(mode);
         fs::set_permissions(ebbpool.path(name), rights).expect("rights");
     };
-    for (name, without, with, words) in [
-        ("real/a.db", 0o444, 0o644, "may not write the file"),
-        ("real", 0o555, 0o755, "may not write its directory"),
-    ] {
+    for (name, without, with, words) in
+        [("real/a.db", 0o444, 0o644, "may not write the file"), ("real", 0o555, 0o755, "may not write its directory")]
+    {
         allow(name, without);
         for more in [&["--dry-run"][..], &[]] {
             failed(&recover(more), 1, &["was not recovered", words]);

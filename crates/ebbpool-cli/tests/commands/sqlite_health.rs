@@ -44,11 +44,7 @@ impl<'a> Owner<'a> {
             .expect("Python starts");
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
         let ebbpool = &scratch.ebbpool;
-        let mut owner = Owner {
-            ebbpool,
-            child,
-            out,
-        };
+        let mut owner = Owner { ebbpool, child, out };
         owner.wait();
         owner
     }
@@ -138,36 +134,21 @@ fn status_says_what_the_owner_has_in_memory() {
         }),
     );
     let (code, result) = code_and_json(ebbpool, &status);
-    assert_eq!(
-        (code, &result["healthy"]),
-        (Some(0), &Value::Bool(true)),
-        "{result}"
-    );
+    assert_eq!((code, &result["healthy"]), (Some(0), &Value::Bool(true)), "{result}");
     let health = &result["health"];
     assert_eq!(number(&health["process"]), u64::from(owner.child.id()));
     assert_eq!(health["process"], result["locked_by"]["process"]);
-    assert_eq!(
-        (number(&health["unsaved_commits"]), health["log"].as_str()),
-        (12, Some("deltas"))
-    );
+    assert_eq!((number(&health["unsaved_commits"]), health["log"].as_str()), (12, Some("deltas")));
     let oldest = health["oldest_unsaved_seconds"].as_f64().expect("a time");
     assert!((7.0..60.0).contains(&oldest), "{result}");
     assert_eq!(health["last_error"]["text"], "the disk is full");
     let text = ebbpool.stdout(&status);
-    for words in [
-        "12 commits, 48 KiB, the oldest",
-        "30 s",
-        "10 min ago: the disk is full",
-        "no room for a commit",
-    ] {
+    for words in ["12 commits, 48 KiB, the oldest", "30 s", "10 min ago: the disk is full", "no room for a commit"] {
         assert!(text.contains(words), "no {words}: {text}");
     }
     assert!(!text.contains('\u{1b}'), "{text}");
 
-    owner.say_of(
-        "a.db",
-        json!({ "passed": "its directory cannot be written" }),
-    );
+    owner.say_of("a.db", json!({ "passed": "its directory cannot be written" }));
     let text = ebbpool.stdout(&status);
     let words = "SQLite's own VFS serves it: its directory cannot be written";
     assert!(text.contains(words), "{text}");
@@ -182,17 +163,13 @@ fn status_fails_where_the_last_epoch_did() {
     let mut owner = Owner::of(&scratch, "a.db");
     let status = ["sqlite", "status", "a.db"];
     let error = json!({ "time": seconds_ago(3), "text": "the disk is full" });
-    let failed =
-        json!({ "last_epoch_succeeded": false, "last_error": error, "unsaved_commits": 1 });
+    let failed = json!({ "last_epoch_succeeded": false, "last_error": error, "unsaved_commits": 1 });
     owner.say_of("a.db", failed);
     ebbpool.refused(&status, 1, &["is not healthy", "the disk is full"]);
     let (code, result) = code_and_json(ebbpool, &status);
     assert_eq!((code, &result["healthy"]), (Some(1), &Value::Bool(false)));
     let finding = result["findings"][0].as_str().expect("a text");
-    assert!(
-        finding.contains("ago: the disk is full; process") && finding.contains("has 1 commit in"),
-        "{finding}"
-    );
+    assert!(finding.contains("ago: the disk is full; process") && finding.contains("has 1 commit in"), "{finding}");
     // A process with the mark that says nothing, or nothing that can be read, may be in any state.
     owner.say_of("a.db", json!({}));
     ebbpool.stdout(&status);
@@ -201,10 +178,7 @@ fn status_fails_where_the_last_epoch_did() {
     ebbpool.refused(&status, 1, &["not healthy"]);
     let (_, result) = code_and_json(ebbpool, &status);
     let findings = result["findings"].to_string();
-    assert!(
-        findings.contains("does not say whether its last epoch succeeded"),
-        "{findings}"
-    );
+    assert!(findings.contains("does not say whether its last epoch succeeded"), "{findings}");
 }
 
 #[test]
@@ -214,8 +188,7 @@ fn what_makes_no_sense_is_not_believed() {
     };
     let ebbpool = &scratch.ebbpool;
     let mut owner = Owner::of(&scratch, "a.db");
-    let mut of_another =
-        sealed_health("{\"version\":\"1\",\"process\":1,\"databases\":[],\"left_out\":0}");
+    let mut of_another = sealed_health("{\"version\":\"1\",\"process\":1,\"databases\":[],\"left_out\":0}");
     for bytes in [
         sealed_health("{"),
         sealed_health(&"[".repeat(60_000)),
@@ -226,16 +199,9 @@ fn what_makes_no_sense_is_not_believed() {
     ] {
         owner.say(&bytes);
         let (code, result) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
-        assert_eq!(
-            (code, &result["health"]),
-            (Some(1), &Value::Null),
-            "{result}"
-        );
+        assert_eq!((code, &result["health"]), (Some(1), &Value::Null), "{result}");
         // The lock is found all the same: it is one that only the VFS takes.
-        assert_eq!(
-            number(&result["locked_by"]["process"]),
-            u64::from(owner.child.id())
-        );
+        assert_eq!(number(&result["locked_by"]["process"]), u64::from(owner.child.id()));
     }
     owner.say_of("a.db", json!({ "oldest_unsaved": u64::MAX, "last_epoch": u64::MAX, "unsaved_commits": u64::MAX, "unsaved_bytes": u64::MAX, "window_seconds": 1e308 }));
     let text = ebbpool.stdout(&["sqlite", "status", "a.db"]);
@@ -252,19 +218,13 @@ fn check_and_recover_refuse_a_database_that_is_open_and_leave_its_lock() {
     let owner = Owner::of(&scratch, "a.db");
     let process = format!("(process {})", owner.child.id());
     for _ in 0..2 {
-        for command in [
-            &["sqlite", "recover", "a.db"][..],
-            &["sqlite", "recover", "a.db", "--discard-log"],
-        ] {
+        for command in [&["sqlite", "recover", "a.db"][..], &["sqlite", "recover", "a.db", "--discard-log"]] {
             ebbpool.refused(command, 1, &["is open in", &process]);
         }
         let (code, check) = code_and_json(ebbpool, &["sqlite", "check", "a.db"]);
         assert_eq!((code, &check["checked_by"]), (Some(1), &Value::Null));
         let status = code_and_json(ebbpool, &["sqlite", "status", "a.db"]).1;
-        assert_eq!(
-            number(&status["locked_by"]["process"]),
-            u64::from(owner.child.id())
-        );
+        assert_eq!(number(&status["locked_by"]["process"]), u64::from(owner.child.id()));
     }
     assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
     drop(owner);
@@ -278,17 +238,10 @@ fn a_database_whose_log_is_gone_is_refused_until_it_is_given_up() {
     let ebbpool = &scratch.ebbpool;
     let plain = fs::read(ebbpool.path("a.db")).expect("a database");
     let before = marked(&scratch, "a.db", 0xa5);
-    ebbpool.refused(
-        &["sqlite", "status", "a.db"],
-        1,
-        &["not healthy", "there is no a.db-ebb"],
-    );
+    ebbpool.refused(&["sqlite", "status", "a.db"], 1, &["not healthy", "there is no a.db-ebb"]);
     ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
     let recover = ["sqlite", "recover", "a.db"];
-    let words = [
-        "there is no a.db-ebb",
-        "--discard-log, which removes the mark",
-    ];
+    let words = ["there is no a.db-ebb", "--discard-log, which removes the mark"];
     ebbpool.refused(&recover, 1, &words);
     ebbpool.refused(&[&recover[..], &["--dry-run"]].concat(), 1, &words);
     let discard = [&recover[..], &["--discard-log"]].concat();
@@ -297,10 +250,7 @@ fn a_database_whose_log_is_gone_is_refused_until_it_is_given_up() {
     assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
     let done = ebbpool.json(&discard);
     assert_eq!(done["steps"], planned["steps"]);
-    assert_eq!(
-        (&done["recovered"], &done["discarded_to"]),
-        (&Value::Bool(true), &Value::Null)
-    );
+    assert_eq!((&done["recovered"], &done["discarded_to"]), (&Value::Bool(true), &Value::Null));
     assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), plain);
     // With `log=wal` the mark has no number, and no log belongs to it.
     marked(&scratch, "a.db", 0);
@@ -342,10 +292,7 @@ fn recovery_of_a_directory_goes_over_its_databases() {
     assert!(empty.contains("has no database with a log"), "{empty}");
     scratch.killed("b.db", "0", "wal", 20);
     scratch.killed("c.db", "0", "delete", 20);
-    scratch
-        .plain(&["d.db", "delete", "3"])
-        .status()
-        .expect("rows");
+    scratch.plain(&["d.db", "delete", "3"]).status().expect("rows");
     marked(&scratch, "d.db", 1);
     let planned = ebbpool.run(&["sqlite", "recover", ".", "--dry-run"]);
     assert_eq!(planned.status.code(), Some(1), "{}", errors(&planned));
@@ -355,20 +302,10 @@ fn recovery_of_a_directory_goes_over_its_databases() {
     let (code, result) = code_and_json(ebbpool, &["sqlite", "recover", "."]);
     assert_eq!((code, &result["recovered"]), (Some(1), &Value::Bool(true)));
     let databases = result["databases"].as_array().expect("databases");
-    let lines = databases
-        .iter()
-        .map(|it| (it["path"].as_str(), it["recovered"].as_bool()));
+    let lines = databases.iter().map(|it| (it["path"].as_str(), it["recovered"].as_bool()));
     let expected = [("./b.db", true), ("./c.db", true), ("./d.db", false)];
-    assert!(
-        lines.eq(expected.map(|(path, done)| (Some(path), Some(done)))),
-        "{result}"
-    );
-    assert!(
-        databases[2]["error"]
-            .as_str()
-            .expect("a text")
-            .contains("no ./d.db-ebb")
-    );
+    assert!(lines.eq(expected.map(|(path, done)| (Some(path), Some(done)))), "{result}");
+    assert!(databases[2]["error"].as_str().expect("a text").contains("no ./d.db-ebb"));
     ebbpool.stdout(&["sqlite", "recover", "d.db", "--discard-log"]);
     let text = ebbpool.stdout(&["sqlite", "recover", "."]);
     assert!(text.contains("has no database with a log"), "{text}");
@@ -408,10 +345,7 @@ fn status_fails_where_the_owner_hangs() {
     owner.say_of("a.db", unsaved(35));
     ebbpool.stdout(&status);
     owner.say_of("a.db", unsaved(45));
-    let words = [
-        "has 3 commits in memory only, the oldest 4",
-        "window is 30 s",
-    ];
+    let words = ["has 3 commits in memory only, the oldest 4", "window is 30 s"];
     ebbpool.refused(&status, 1, &words);
     let (code, result) = code_and_json(ebbpool, &status);
     assert_eq!((code, &result["healthy"]), (Some(1), &Value::Bool(false)));
@@ -455,10 +389,7 @@ fn status_says_what_other_programs_read_with_each_log() {
     let Some(scratch) = Scratch::new() else {
         return;
     };
-    for (log, reads) in [
-        ("wal", "reads everything that is durable"),
-        ("deltas", "reads the state of the last checkpoint"),
-    ] {
+    for (log, reads) in [("wal", "reads everything that is durable"), ("deltas", "reads the state of the last checkpoint")] {
         let name = format!("{log}.db");
         let mut run = scratch.preloaded("0", &[&name, "wal", "1000000"]);
         let run = run.env("EBBPOOL_SQLITE", format!("log={log}"));
@@ -531,11 +462,7 @@ fn only_processes_that_have_the_database_open_are_believed_and_none_keeps_the_an
         let seconds = begin.elapsed().as_secs_f64();
         child.kill().expect("a kill");
         child.wait().expect("an end");
-        assert_eq!(
-            (code, &result["health"]),
-            (Some(0), &Value::Null),
-            "{access}: {result}"
-        );
+        assert_eq!((code, &result["health"]), (Some(0), &Value::Null), "{access}: {result}");
         assert!(seconds < 20.0, "{access}: {seconds} s");
     }
 }
@@ -558,16 +485,10 @@ fn commits_of_a_program_that_then_waits_are_in_memory_only() {
     };
     let ebbpool = &scratch.ebbpool;
     ebbpool.file("writer.py", BRIEF);
-    let mut child = scratch
-        .preloaded("1000", &[])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child = scratch.preloaded("1000", &[]).stdin(Stdio::piped()).spawn().expect("the program starts");
     read_rows(&mut child, 1);
     let status = ["sqlite", "status", "new.db"];
-    wait_until("all commits are reported", || {
-        number(&ebbpool.json(&status)["health"]["unsaved_commits"]) == 4
-    });
+    wait_until("all commits are reported", || number(&ebbpool.json(&status)["health"]["unsaved_commits"]) == 4);
     let text = ebbpool.stdout(&status);
     assert!(text.contains("4 commits, 8 KiB, the oldest"), "{text}");
     assert!(!text.contains("nothing to recover"), "{text}");

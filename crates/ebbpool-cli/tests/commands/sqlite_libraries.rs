@@ -29,8 +29,7 @@ impl Home {
     fn command_of(&self, program: &Path, home: &Path, args: &[&str]) -> io::Result<Output> {
         let command = self.command(home, args);
         let mut copy = Command::new(program);
-        copy.args(command.get_args())
-            .current_dir(self.ebbpool.directory());
+        copy.args(command.get_args()).current_dir(self.ebbpool.directory());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => copy.env(name, value),
@@ -101,11 +100,7 @@ fn sqlite_loads_the_extension_that_the_command_writes() {
     let home = Home::new();
     let home = &home.ebbpool;
     let directory = home.path("lib");
-    home.refused(
-        &["sqlite", "libraries", "lib"],
-        1,
-        &["lib/libebbpool_sqlite_preload.so"],
-    );
+    home.refused(&["sqlite", "libraries", "lib"], 1, &["lib/libebbpool_sqlite_preload.so"]);
     fs::create_dir(&directory).expect("a directory");
     let written = paths(succeeded(home.run(&["sqlite", "libraries", "lib"])));
     let directory = directory.canonicalize().expect("a directory");
@@ -142,9 +137,7 @@ fn processes_that_start_at_the_same_time_agree_on_one_file() {
     };
     let children: Vec<_> = (0..6).map(start).collect();
     let outputs = children.into_iter().map(|child| child.wait_with_output());
-    let printed: Vec<_> = outputs
-        .map(|it| paths(succeeded(it.expect("an end"))))
-        .collect();
+    let printed: Vec<_> = outputs.map(|it| paths(succeeded(it.expect("an end")))).collect();
     assert!(printed.iter().all(|paths| *paths == printed[0]));
     let directory = printed[0][0].parent().expect("a directory");
     assert_eq!(fs::read_dir(directory).expect("a directory").count(), 2);
@@ -197,9 +190,7 @@ fn libraries_for_a_service_can_be_read_by_all() {
         let inner = home.command(&home.home, &["sqlite", "libraries", "lib"]);
         let mut command = Command::new("sh");
         command.args(["-c", &script, "sh"]).arg(inner.get_program());
-        command
-            .args(inner.get_args())
-            .current_dir(home.ebbpool.directory());
+        command.args(inner.get_args()).current_dir(home.ebbpool.directory());
         for path in paths(succeeded(command.output().expect("it starts"))) {
             let mode = fs::metadata(path).expect("a file").permissions().mode();
             assert_eq!(mode & 0o777, 0o644, "umask {mask}");
@@ -216,16 +207,13 @@ fn the_variables_for_a_service_come_with_a_note_where_its_library_may_go_away() 
     let words = "only this user can load";
     assert!(errors(&output).contains(words), "{}", errors(&output));
     let inner = home.command(&home.home, &show);
-    let script =
-        "mount -t tmpfs -o mode=755 none /var/cache || exit 77; unset XDG_CACHE_HOME; \"$@\"";
+    let script = "mount -t tmpfs -o mode=755 none /var/cache || exit 77; unset XDG_CACHE_HOME; \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh"]);
     command.arg(inner.get_program()).args(inner.get_args());
     command.env_remove("EBBPOOL_SQLITE_LIBRARY");
     match command.current_dir(home.ebbpool.directory()).output() {
-        Ok(output)
-            if output.status.code() != Some(77) && !errors(&output).starts_with("unshare:") =>
-        {
+        Ok(output) if output.status.code() != Some(77) && !errors(&output).starts_with("unshare:") => {
             let text = errors(&output);
             assert!(text.contains("note: /var/cache/ebbpool-sqlite/"), "{text}");
             assert!(text.contains("ebbpool sqlite libraries"), "{text}");
@@ -241,10 +229,7 @@ fn the_variables_for_a_service_come_with_a_note_where_its_library_may_go_away() 
 #[test]
 fn a_home_that_forbids_writing_or_loading_is_passed_over() {
     let home = Home::new();
-    let homes = [
-        ("ro", "077", "os error 30"),
-        ("noexec,mode=700", "000", "noexec"),
-    ];
+    let homes = [("ro", "077", "os error 30"), ("noexec,mode=700", "000", "noexec")];
     for (options, mask, word) in homes {
         for is_alone in [false, true] {
             let inner = home.command(&home.home, &["sqlite", "libraries"]);
@@ -265,12 +250,7 @@ fn a_home_that_forbids_writing_or_loading_is_passed_over() {
             }
             command.current_dir(home.ebbpool.directory());
             let output = match command.output() {
-                Ok(output)
-                    if !matches!(output.status.code(), Some(77))
-                        && !errors(&output).starts_with("unshare:") =>
-                {
-                    output
-                }
+                Ok(output) if !matches!(output.status.code(), Some(77)) && !errors(&output).starts_with("unshare:") => output,
                 _ => {
                     let _ = writeln!(std::io::stderr(), "skipped: this process may mount nothing");
                     return;

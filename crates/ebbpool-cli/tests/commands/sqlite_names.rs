@@ -30,21 +30,14 @@ fn a_symbolic_link_leads_to_the_database_and_its_log() {
     assert_eq!(status["ebb"]["fit"], "fits", "{status}");
     let check = ebbpool.json(&["sqlite", "check", "link.db"]);
     assert_eq!(check["findings"], json!([]), "{check}");
-    ebbpool.refused(
-        &["sqlite", "measure", "link.db", "--minutes", "0.01"],
-        1,
-        &["uses ebbpool already"],
-    );
+    ebbpool.refused(&["sqlite", "measure", "link.db", "--minutes", "0.01"], 1, &["uses ebbpool already"]);
     for command in ["status", "check", "recover", "measure"] {
         let words = ["broken.db: cannot read it: No such file"];
         ebbpool.refused(&["sqlite", command, "broken.db"], 1, &words);
     }
     // There is a log, so that nothing is given up.
     let done = ebbpool.json(&["sqlite", "recover", "link.db", "--discard-log"]);
-    assert_eq!(
-        (&done["recovered"], &done["discarded_to"]),
-        (&Value::Bool(true), &Value::Null)
-    );
+    assert_eq!((&done["recovered"], &done["discarded_to"]), (&Value::Bool(true), &Value::Null));
     assert!(done["epochs"].as_u64() >= Some(20), "{done}");
     let count = scratch.judge("real/a.db", "SELECT count(*) >= 20 FROM t");
     assert_eq!(count, json!([[1]]));
@@ -98,10 +91,7 @@ fn a_log_beside_another_name_of_the_file_is_not_given_up() {
     let after = fs::read(ebbpool.path("other.db")).expect("a database");
     assert_eq!(after, before);
     ebbpool.json(&["sqlite", "recover", "real/a.db"]);
-    assert_eq!(
-        ebbpool.json(&["sqlite", "status", "other.db"])["plain"],
-        true
-    );
+    assert_eq!(ebbpool.json(&["sqlite", "status", "other.db"])["plain"], true);
 }
 
 fn pipe(ebbpool: &Ebbpool, name: &str) {
@@ -161,10 +151,8 @@ fn a_signal_ends_check_and_recover_and_no_copy_stays() {
     };
     let ebbpool = &scratch.ebbpool;
     ebbpool.file("slow.c", SLOW);
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o", "slow.so", "slow.c"])
-        .current_dir(ebbpool.directory())
-        .status();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o", "slow.so", "slow.c"]).current_dir(ebbpool.directory()).status();
     if !built.is_ok_and(|status| status.success()) {
         return eprintln!("skipped: cc makes no library");
     }
@@ -182,9 +170,7 @@ fn a_signal_ends_check_and_recover_and_no_copy_stays() {
                 fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("slow.so"))
                     && (command == "recover" || copies().count() == 1)
             });
-            let sent = Command::new("kill")
-                .args([signal, &child.id().to_string()])
-                .status();
+            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
             assert!(sent.expect("a signal").success());
             let output = ends_within(child, 30);
             assert!(!output.status.success(), "{}", errors(&output));
@@ -210,17 +196,11 @@ for sql in ['PRAGMA journal_mode=WAL', 'PRAGMA synchronous=OFF', 'PRAGMA wal_aut
     database.execute(sql)
 os._exit(0)
 ";
-    let written = Command::new(scratch.python)
-        .args(["-c", writer])
-        .current_dir(ebbpool.directory())
-        .status();
+    let written = Command::new(scratch.python).args(["-c", writer]).current_dir(ebbpool.directory()).status();
     assert!(written.expect("Python starts").success());
     let wal = fs::metadata(ebbpool.path("a.db-wal")).expect("a log").len();
     assert!(wal > 256 << 20);
-    for more in [
-        &["status", "a.db"][..],
-        &["measure", "a.db", "--minutes", "0.01", "--memory", "8M"],
-    ] {
+    for more in [&["status", "a.db"][..], &["measure", "a.db", "--minutes", "0.01", "--memory", "8M"]] {
         let output = Command::new("bash")
             .args(["-c", "ulimit -v 250000; exec \"$@\"", "bash"])
             .args([env!("CARGO_BIN_EXE_ebbpool"), "sqlite"])
@@ -276,10 +256,7 @@ fn control_characters_of_names_are_visible() {
     }
     for text in texts {
         let text = String::from_utf8(text).expect("UTF-8");
-        assert!(
-            !text.contains('\u{1b}') && !text.contains("m\n.db"),
-            "{text:?}"
-        );
+        assert!(!text.contains('\u{1b}') && !text.contains("m\n.db"), "{text:?}");
     }
 }
 
@@ -299,9 +276,5 @@ fn recovery_on_a_read_only_mount_says_what_to_do() {
         return eprintln!("skipped: this user may mount nothing");
     }
     let output = mounted("&& exec $0 sqlite recover real/a.db").expect("it starts");
-    failed(
-        &output,
-        1,
-        &["mounted for reading only", "mount it for writing"],
-    );
+    failed(&output, 1, &["mounted for reading only", "mount it for writing"]);
 }

@@ -55,10 +55,7 @@ if len(sys.argv) > 1:
     let several = run(&["home.db", "more-[1].db"], None, &[]);
     assert_eq!(several, ["home.db", "more-1.db"]);
     let path = fs::canonicalize(ebbpool.path("other.db")).expect("a path");
-    assert_eq!(
-        run(&[path.to_str().expect("UTF-8")], None, &[]),
-        ["other.db"]
-    );
+    assert_eq!(run(&[path.to_str().expect("UTF-8")], None, &[]), ["other.db"]);
     assert_eq!(run(&[], Some("more-*:other.db"), &[]).len(), 3);
     // The command line comes first.
     assert_eq!(run(&["home.db"], Some("other.db"), &[]), ["home.db"]);
@@ -138,16 +135,7 @@ print(sqlite3.connect('real/home.db').execute('PRAGMA ebbpool_window').fetchone(
         (&format!("{directory}/other/*.db"), "other/home.db", true),
         (&format!("{directory}/other/*.db"), "real/home.db", false),
     ] {
-        let run = [
-            "sqlite",
-            "run",
-            "--window",
-            "7",
-            "--library",
-            library,
-            "--only",
-            only,
-        ];
+        let run = ["sqlite", "run", "--window", "7", "--library", library, "--only", only];
         let program = ["--", scratch.python, "writer.py", opened];
         let text = ebbpool.stdout(&[&run[..], &program].concat());
         let window = if is_taken { "('7',)" } else { "None" };
@@ -187,10 +175,7 @@ fn a_program_with_sqlite_inside_itself_is_started_only_by_force() {
     let ebbpool = Ebbpool::in_scratch();
     let library = library();
     let library = library.to_str().expect("a path in UTF-8");
-    ebbpool.file(
-        "own.c",
-        "int sqlite3_open_v2(void) { return 7; } int main(void) { return sqlite3_open_v2(); }",
-    );
+    ebbpool.file("own.c", "int sqlite3_open_v2(void) { return 7; } int main(void) { return sqlite3_open_v2(); }");
     let build = |name: &str, more: &[&str]| {
         let mut compiler = Command::new("cc");
         compiler.args(["own.c", "-o", name]).args(more);
@@ -235,10 +220,7 @@ fn variables_are_shown_as_systemd_takes_them() {
     for (only, line) in [
         ("a.db", "EBBPOOL_SQLITE_FILES=a.db"),
         ("my home.db", "\"EBBPOOL_SQLITE_FILES=my home.db\""),
-        (
-            "a \"b\"\\%n.db",
-            "\"EBBPOOL_SQLITE_FILES=a \\\"b\\\"\\\\%%n.db\"",
-        ),
+        ("a \"b\"\\%n.db", "\"EBBPOOL_SQLITE_FILES=a \\\"b\\\"\\\\%%n.db\""),
     ] {
         let output = show(only);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

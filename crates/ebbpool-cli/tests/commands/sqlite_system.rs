@@ -89,14 +89,9 @@ fn run(scratch: &Scratch, seed: u32, end: &str, options: Option<&str>) -> (Strin
     let seed = seed.to_string();
     let program = ["spiller.py", "x.db", &seed, end];
     let mut command = Command::new(scratch.python);
-    command
-        .args(program)
-        .current_dir(scratch.ebbpool.directory());
+    command.args(program).current_dir(scratch.ebbpool.directory());
     if let Some(options) = options {
-        command
-            .env("LD_PRELOAD", library())
-            .env("EBBPOOL_SQLITE_PRELOAD", "1")
-            .env("EBBPOOL_SQLITE", options);
+        command.env("LD_PRELOAD", library()).env("EBBPOOL_SQLITE_PRELOAD", "1").env("EBBPOOL_SQLITE", options);
     }
     let output: Output = command.output().expect("Python starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -118,11 +113,7 @@ fn savepoints_in_a_small_cache_leave_what_the_systems_sqlite_leaves() {
         let (said, content) = run(&scratch, seed, "close", None);
         let check = content[0][3].as_str();
         assert_eq!(check, Some("ok"), "seed {seed}: {content}");
-        for (end, options) in [
-            ("close", "window=30"),
-            ("kill", "window=0"),
-            ("kill", "window=0&log=wal&memory=1M"),
-        ] {
+        for (end, options) in [("close", "window=30"), ("kill", "window=0"), ("kill", "window=0&log=wal&memory=1M")] {
             let ours = run(&scratch, seed, end, Some(options));
             let plain = (said.clone(), content.clone());
             assert_eq!(ours, plain, "seed {seed} {end} {options}");

@@ -29,8 +29,7 @@ const PASSES: &str = "#[test] fn passes() {}";
 const FAILS: &str = "#[test] fn fails() { panic!() }";
 const ABORTS: &str = "#[test] fn aborts() { std::process::abort() }";
 /// Cargo alone takes that for success.
-const ENDS: &str =
-    "#[test] fn ends() { std::process::exit(0) } #[test] fn is_not_run() { panic!() }";
+const ENDS: &str = "#[test] fn ends() { std::process::exit(0) } #[test] fn is_not_run() { panic!() }";
 const WAITS: &str = r#"
 #[test] fn waits() { std::fs::write("../waits", "").unwrap(); std::thread::sleep(std::time::Duration::from_secs(600)); }
 "#;
@@ -51,14 +50,9 @@ impl Workspace {
         for name in ["test", "tests/beside", "tests/words"] {
             fs::copy(Path::new(ROOT).join(name), root.join(name)).expect("a copy");
         }
-        let workspace = Workspace {
-            _directory: directory,
-            root,
-        };
-        workspace.file(
-            "Cargo.toml",
-            "workspace = { members = ['crate'], resolver = '3' }\nprofile.short = { inherits = 'dev' }",
-        );
+        let workspace = Workspace { _directory: directory, root };
+        workspace
+            .file("Cargo.toml", "workspace = { members = ['crate'], resolver = '3' }\nprofile.short = { inherits = 'dev' }");
         let package = "package = { name = 'tried', version = '0.1.0', edition = '2024' }";
         workspace.file("crate/Cargo.toml", package);
         let lock = "version = 4\n[[package]]\nname = 'tried'\nversion = '0.1.0'\n";
@@ -117,21 +111,11 @@ fn each_program_that_fails_is_named() {
     let names: Vec<String> = (0..32).map(|at| format!("a{at}")).collect();
     let mut tests: Vec<(&str, &str)> = names.iter().map(|name| (&**name, UNFINISHED)).collect();
     tests.truncate(2 * thread::available_parallelism().map_or(1, |number| number.get().min(8)));
-    tests.extend([
-        ("b_fails", FAILS),
-        ("c_aborts", ABORTS),
-        ("d_ends", ENDS),
-        ("e_passes", PASSES),
-    ]);
+    tests.extend([("b_fails", FAILS), ("c_aborts", ABORTS), ("d_ends", ENDS), ("e_passes", PASSES)]);
     let output = Workspace::new(&tests).run(TESTS);
     let messages = messages(&output);
-    let failed = messages
-        .lines()
-        .filter_map(|line| line.strip_prefix("./test: failed: "));
-    let mut failed: Vec<&str> = failed
-        .filter_map(|line| line.split_once(' '))
-        .map(|(path, _)| path)
-        .collect();
+    let failed = messages.lines().filter_map(|line| line.strip_prefix("./test: failed: "));
+    let mut failed: Vec<&str> = failed.filter_map(|line| line.split_once(' ')).map(|(path, _)| path).collect();
     failed.sort_unstable();
     let expected = ["b_fails", "c_aborts", "d_ends"].map(|name| format!("crate/tests/{name}.rs"));
     assert_eq!(failed, expected, "{messages}");
@@ -147,15 +131,9 @@ fn what_is_no_text_hides_nothing() {
     let printed = String::from_utf8_lossy(&output.stdout);
     let messages = messages(&output);
     assert!(messages.contains("\n  a test: needs root"), "{messages}");
-    assert!(
-        printed.ends_with("./test: all passed that was checked\n"),
-        "{printed}"
-    );
+    assert!(printed.ends_with("./test: all passed that was checked\n"), "{printed}");
     // Without the example in a document.
-    assert!(
-        printed.contains("./test: 2 have run of: tests of Rust"),
-        "{printed}"
-    );
+    assert!(printed.contains("./test: 2 have run of: tests of Rust"), "{printed}");
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -186,10 +164,7 @@ fn a_run_that_is_interrupted_has_not_passed() {
         let child = workspace.start(&[TESTS]);
         let begin = Instant::now();
         while !workspace.root.join("waits").exists() {
-            assert!(
-                begin.elapsed() < Duration::from_secs(300),
-                "the test begins"
-            );
+            assert!(begin.elapsed() < Duration::from_secs(300), "the test begins");
             thread::sleep(Duration::from_millis(20));
         }
         let group = format!("-{}", child.id());
@@ -212,14 +187,10 @@ fn words_by_hand_have_a_bar() {
     fs::create_dir_all(workspace.root.join("docs/generated")).expect("a directory");
     let words = |number: usize| "word ".repeat(number);
     workspace.file("docs/generated/long.md", &words(50_000));
-    let block = format!(
-        "\n<!-- output of: ebbpool schema -->\n{}\n<!-- end -->\n",
-        words(50_000)
-    );
-    for (number, code, says) in [
-        (39_000, 0, "./test: 40,000 words of Markdown by hand"),
-        (39_001, 1, "./test: that is 1 too many"),
-    ] {
+    let block = format!("\n<!-- output of: ebbpool schema -->\n{}\n<!-- end -->\n", words(50_000));
+    for (number, code, says) in
+        [(39_000, 0, "./test: 40,000 words of Markdown by hand"), (39_001, 1, "./test: that is 1 too many")]
+    {
         workspace.file("README.md", &(words(number) + &block));
         workspace.file("docs/page.md", &words(1000));
         let output = workspace.run("words_by_hand");
@@ -243,11 +214,9 @@ fn run_beside_each_other(workspace: &Workspace, lists: &str) {
     let mut lines: Vec<String> = Vec::new();
     for line in script.lines() {
         match line.split_once("=(") {
-            Some(("before" | "after", _)) => lines.push(
-                line.split('=')
-                    .next()
-                    .map_or_else(String::new, |name| format!("{name}=()")),
-            ),
+            Some(("before" | "after", _)) => {
+                lines.push(line.split('=').next().map_or_else(String::new, |name| format!("{name}=()")))
+            }
             Some(("beside", _)) => lines.push(format!("beside=({lists})")),
             _ => lines.push(line.to_string()),
         }
@@ -274,11 +243,7 @@ fn of_steps_that_run_at_the_same_time_the_one_that_fails_is_named() {
     workspace.file("README.md", "few words\n");
     let output = workspace.run("--all");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &messages(&output);
-    for expected in [
-        "plain_words took",
-        "words_by_hand took",
-        "2 words of Markdown",
-    ] {
+    for expected in ["plain_words took", "words_by_hand took", "2 words of Markdown"] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
     assert_eq!(output.status.code(), Some(0), "{printed}");
@@ -295,9 +260,7 @@ fn an_interrupt_ends_the_programs_of_steps_that_run_at_the_same_time() {
             assert!(begin.elapsed() < Duration::from_secs(60), "the step begins");
             thread::sleep(Duration::from_millis(20));
         }
-        let kill = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status();
+        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
         assert!(kill.expect("kill starts").success());
         let output = child.wait_with_output().expect("./test ends");
         assert_eq!(output.status.code(), Some(code), "{}", messages(&output));

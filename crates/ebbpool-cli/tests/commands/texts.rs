@@ -14,10 +14,7 @@ fn run_all(commands: &[ExampleCommand], files: &[(String, String)]) -> Vec<Strin
     for (name, content) in files {
         ebbpool.file(name, content);
     }
-    commands
-        .iter()
-        .filter_map(|command| examples::run(command, &ebbpool).err())
-        .collect()
+    commands.iter().filter_map(|command| examples::run(command, &ebbpool).err()).collect()
 }
 
 /// The number of lines of a document that call the command, in blocks that are not marked as another
@@ -26,9 +23,7 @@ fn calls_in(text: &str) -> usize {
     let blocks = text.split("\n```").skip(1).step_by(2);
     let shell = blocks.filter_map(|block| {
         let (mark, lines) = block.split_once('\n')?;
-        ["", "sh", "bash", "console"]
-            .contains(&mark)
-            .then_some(lines)
+        ["", "sh", "bash", "console"].contains(&mark).then_some(lines)
     });
     let lines = shell.flat_map(str::lines);
     lines
@@ -72,22 +67,13 @@ fn missing_in(text: &str) -> Vec<String> {
     let copies = text.lines().filter_map(|line| line.strip_prefix("cp "));
     let copies: Vec<&str> = copies.filter_map(|line| line.split(' ').nth(1)).collect();
     let is_path = |word: &str| {
-        let first = [
-            "crates/",
-            "docs/",
-            "fuzz/fuzz_targets/",
-            "postgres/",
-            "tests/",
-        ];
+        let first = ["crates/", "docs/", "fuzz/fuzz_targets/", "postgres/", "tests/"];
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
         first.iter().any(|first| word.starts_with(first)) && word.chars().all(plain)
     };
     let paths = words.iter().map(|word| word.trim_end_matches(['.', ',']));
     let paths = paths.filter(|path| is_path(path) && !copies.contains(path));
-    let mut missing: Vec<String> = paths
-        .filter(|path| !root.join(path).exists())
-        .map(String::from)
-        .collect();
+    let mut missing: Vec<String> = paths.filter(|path| !root.join(path).exists()).map(String::from).collect();
     let mut package = "";
     for pair in words.windows(2) {
         match *pair {
@@ -124,9 +110,7 @@ fn commands_of_the_documents_work() {
     for name in pages_of_docs() {
         let text = document(&name);
         let commands = of_markdown(&name, &text);
-        let calls = commands
-            .iter()
-            .filter(|command| command.line.starts_with("ebbpool "));
+        let calls = commands.iter().filter(|command| command.line.starts_with("ebbpool "));
         assert_eq!(calls.count(), calls_in(&text), "commands found in {name}");
         failures.extend(run_all(&commands, &files_of_markdown(&text)));
     }
@@ -145,24 +129,13 @@ fn commands_and_files_of_a_document() {
                 ```sh\n$ cargo run --release -- run c\nprintf x > y\n```\n\
                 ```text\nebbpool no\n```\n```text in.csv\n1,2\n3,4\n```\n```console\nebbpool db\n```\n";
     let commands = of_markdown("a.md", text);
-    let found: Vec<(&str, &str)> = commands
-        .iter()
-        .map(|command| (&*command.position, &*command.line))
-        .collect();
+    let found: Vec<(&str, &str)> = commands.iter().map(|command| (&*command.position, &*command.line)).collect();
     assert_eq!(
         found,
-        [
-            ("a.md:5", "ebbpool run a --b"),
-            ("a.md:11", "ebbpool run c"),
-            ("a.md:12", "printf x > y"),
-            ("a.md:22", "ebbpool db"),
-        ]
+        [("a.md:5", "ebbpool run a --b"), ("a.md:11", "ebbpool run c"), ("a.md:12", "printf x > y"), ("a.md:22", "ebbpool db"),]
     );
     assert_eq!(calls_in(text), 3);
-    assert_eq!(
-        files_of_markdown(text),
-        [("in.csv".into(), "1,2\n3,4\n".into())]
-    );
+    assert_eq!(files_of_markdown(text), [("in.csv".into(), "1,2\n3,4\n".into())]);
 }
 
 fn subcommands(help: &str) -> Vec<String> {
@@ -192,10 +165,7 @@ fn every_help_has_examples_that_work() {
         for command in &commands {
             let call = format!("ebbpool {}", name.trim());
             assert!(
-                command
-                    .line
-                    .trim_start_matches("sudo ")
-                    .starts_with(call.trim()),
+                command.line.trim_start_matches("sudo ").starts_with(call.trim()),
                 "{}: {}",
                 command.position,
                 command.line
@@ -224,8 +194,7 @@ fn billed() -> Vec<(String, [f64; 4])> {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             match cells[..] {
                 ["", name, a, b, c, d, ""] => {
-                    let figures: Result<Vec<f64>, _> =
-                        [a, b, c, d].iter().map(|text| text.parse()).collect();
+                    let figures: Result<Vec<f64>, _> = [a, b, c, d].iter().map(|text| text.parse()).collect();
                     let figures = figures.ok()?.try_into().ok()?;
                     Some((name.trim_matches('`').to_string(), figures))
                 }
@@ -250,12 +219,7 @@ fn the_bill_of_the_example_agrees_with_the_document() {
     };
     let warm = ["--warmup", "2"];
     let free = ["--at-end", "free"];
-    let runs = [
-        run(&warm),
-        run(&[&warm[..], &free, &["--events", "events.txt"]].concat()),
-        run(&[]),
-        run(&free),
-    ];
+    let runs = [run(&warm), run(&[&warm[..], &free, &["--events", "events.txt"]].concat()), run(&[]), run(&free)];
     let table = billed();
     assert_eq!(table.len(), 11);
     for (name, by_hand) in table {

@@ -47,9 +47,7 @@ impl FromStr for BytesPerDay {
             return Err(wrong());
         }
         let bytes = size.bytes() as f64;
-        Ok(BytesPerDay(seconds.map_or(bytes, |seconds| {
-            bytes * SECONDS_PER_DAY / seconds
-        })))
+        Ok(BytesPerDay(seconds.map_or(bytes, |seconds| bytes * SECONDS_PER_DAY / seconds)))
     }
 }
 
@@ -83,20 +81,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_the_text_and_an_example() {
-        for text in [
-            "",
-            "0",
-            "0GB",
-            "-5",
-            "nan",
-            "inf",
-            "10GB/",
-            "10GB/x",
-            "/day",
-            "1e300",
-            "10GB/day/day",
-            "many",
-        ] {
+        for text in ["", "0", "0GB", "-5", "nan", "inf", "10GB/", "10GB/x", "/day", "1e300", "10GB/day/day", "many"] {
             let error = text.parse::<BytesPerDay>().expect_err(text).to_string();
             assert!(error.starts_with(&format!("'{text}' is ")), "{error}");
             assert!(error.contains("such as 10GB"), "{error}");

@@ -18,9 +18,7 @@ impl<'a> Quantity<'a> {
     pub(super) fn from_text(text: &'a str) -> Self {
         let text = text.trim();
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let length = text
-            .bytes()
-            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.');
+        let length = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.');
         let (number, rest) = text.split_at(length.count());
         // In `1EiB` the letter begins the unit, so an exponent needs digits.
         let power = rest.strip_prefix(['e', 'E']).unwrap_or_default();
@@ -28,11 +26,7 @@ impl<'a> Quantity<'a> {
             0 => ("0", rest),
             length => power.split_at(length),
         };
-        Quantity {
-            number,
-            exponent: power.parse().unwrap_or(u32::MAX),
-            unit: unit.trim(),
-        }
+        Quantity { number, exponent: power.parse().unwrap_or(u32::MAX), unit: unit.trim() }
     }
 
     /// True if the number has an exponent.
@@ -100,11 +94,7 @@ mod tests {
             ("½", Product::Malformed, "½"),
         ] {
             let quantity = Quantity::from_text(text);
-            assert_eq!(
-                (quantity.times(1), quantity.unit),
-                (product, unit),
-                "{text}"
-            );
+            assert_eq!((quantity.times(1), quantity.unit), (product, unit), "{text}");
         }
     }
 }

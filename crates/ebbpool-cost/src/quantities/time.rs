@@ -13,8 +13,7 @@ pub struct DurationError {
     problem: &'static str,
 }
 
-const MALFORMED: &str =
-    "is not a time; give a number above 0 and a unit, one of ms, s, min, h, d and y, such as 10min";
+const MALFORMED: &str = "is not a time; give a number above 0 and a unit, one of ms, s, min, h, d and y, such as 10min";
 const TOO_LARGE: &str = "is too long a time; give at most 500 thousand million years, such as 5y";
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -50,10 +49,7 @@ fn unit_nanos(unit: &str) -> Option<u128> {
 ///
 /// [`DurationError`] for any other text, 0 and more than 64 bits of seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let wrong = |problem| DurationError {
-        text: text.into(),
-        problem,
-    };
+    let wrong = |problem| DurationError { text: text.into(), problem };
     let quantity = Quantity::from_text(text);
     let unit = unit_nanos(quantity.unit).filter(|_| !quantity.has_exponent());
     match quantity.times(unit.ok_or_else(|| wrong(MALFORMED))?) {
@@ -80,10 +76,7 @@ pub fn split_period(text: &str) -> Option<(&str, Option<f64>)> {
         None => Some((text.trim(), None)),
         Some((quantity, period)) => {
             let nanos = unit_nanos(period.trim())?;
-            Some((
-                quantity.trim(),
-                Some(nanos as f64 / NANOS_PER_SECOND as f64),
-            ))
+            Some((quantity.trim(), Some(nanos as f64 / NANOS_PER_SECOND as f64)))
         }
     }
 }
@@ -108,11 +101,7 @@ mod tests {
             ("5y", 157_680_000_000),
             ("1year", 31_536_000_000),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(parse_duration("1us"), parse_duration("1µs"));
         assert_eq!(parse_duration("500ns"), Ok(Duration::from_nanos(500)));
@@ -123,26 +112,8 @@ mod tests {
     #[test]
     fn other_texts_are_refused_with_the_text_and_an_example() {
         for text in [
-            "",
-            "10",
-            "min",
-            "-5min",
-            "+5s",
-            "nan",
-            "NaNs",
-            "infs",
-            "0s",
-            "0",
-            "0.1ns",
-            "10 m",
-            "10M",
-            "1e3s",
-            "1:30",
-            "10min 5s",
-            "1h30min",
-            "18446744073709551616s",
-            "999999999999999y",
-            "1s/s",
+            "", "10", "min", "-5min", "+5s", "nan", "NaNs", "infs", "0s", "0", "0.1ns", "10 m", "10M", "1e3s", "1:30",
+            "10min 5s", "1h30min", "18446744073709551616s", "999999999999999y", "1s/s",
         ] {
             let error = parse_duration(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("'{text}' is ")), "{error}");

@@ -20,8 +20,7 @@ fn from_csv(content: &[u8]) -> Result<ChangingAsymmetry, String> {
     file.write_all(content).expect("written");
     let path = file.path().to_str().expect("a path in UTF-8");
     let spec: AsymmetrySpec = format!("file:{path}").parse().expect("a file");
-    spec.load(PAPERS_BASE)
-        .map_err(|error| error.to_string().replace(path, "FILE"))
+    spec.load(PAPERS_BASE).map_err(|error| error.to_string().replace(path, "FILE"))
 }
 
 #[test]
@@ -54,10 +53,7 @@ fn rm2_alternates_in_both_readings() {
     let of = |text| -> Vec<f64> { load(text).epochs().take(4).map(|e| e.ratio).collect() };
     assert_eq!(of("rm2"), [32.0, 30.4, 32.0, 30.4]);
     assert_eq!(of("rm2:reading=absolute"), [32.0, 0.95, 32.0, 0.95]);
-    assert_eq!(
-        of("rm2:base=100,reading=literal"),
-        [100.0, 95.0, 100.0, 95.0]
-    );
+    assert_eq!(of("rm2:base=100,reading=literal"), [100.0, 95.0, 100.0, 95.0]);
 }
 
 #[test]
@@ -66,15 +62,9 @@ fn spellings_are_canonical() {
         ("32", "32"),
         ("rm1", "rm1"),
         (" rm1:epoch=5000 ", "rm1"),
-        (
-            "rm1:epochs=7,epoch=10,base=2.5",
-            "rm1:base=2.5,epoch=10,epochs=7",
-        ),
+        ("rm1:epochs=7,epoch=10,base=2.5", "rm1:base=2.5,epoch=10,epochs=7"),
         ("rm2:reading=literal", "rm2"),
-        (
-            "rm2:reading=absolute,base=25",
-            "rm2:base=25,reading=absolute",
-        ),
+        ("rm2:reading=absolute,base=25", "rm2:base=25,reading=absolute"),
         ("file:a:b,c=1.csv", "file:a:b,c=1.csv"),
     ] {
         let spec: AsymmetrySpec = text.parse().expect(text);
@@ -115,15 +105,8 @@ fn changes_come_from_a_file() {
     let changes = from_csv(b"reference,R\n# fresh\n0,4\n1000, 8.5\n2500,1\n").expect("changes");
     let epochs: Vec<AsymmetryPeriod> = changes.epochs().collect();
     assert_eq!(
-        epochs
-            .iter()
-            .map(|e| (e.index, e.start, e.end, e.ratio))
-            .collect::<Vec<_>>(),
-        [
-            (0, 0, Some(1000), 4.0),
-            (1, 1000, Some(2500), 8.5),
-            (2, 2500, None, 1.0)
-        ]
+        epochs.iter().map(|e| (e.index, e.start, e.end, e.ratio)).collect::<Vec<_>>(),
+        [(0, 0, Some(1000), 4.0), (1, 1000, Some(2500), 8.5), (2, 2500, None, 1.0)]
     );
     assert_eq!(changes.ratio_at(999), 4.0);
     assert_eq!(changes.ratio_at(1000), 8.5);
@@ -135,16 +118,10 @@ fn a_wrong_file_is_refused_with_its_line() {
     for (content, message) in [
         (&b""[..], "FILE: has no line"),
         (b"reference,R\n", "FILE: has no line"),
-        (
-            b"reference,R\n0,4\n0,5\n",
-            "FILE, line 3: reference 0 does not come after 0",
-        ),
+        (b"reference,R\n0,4\n0,5\n", "FILE, line 3: reference 0 does not come after 0"),
         (b"0,4\n\n9,5\n8,5\n", "FILE, line 4: reference 8"),
         (b"5,4\n", "FILE, line 1: the first change is at reference 5"),
-        (
-            b"R,reference\n32,0\n",
-            "FILE, line 1: the columns are R,reference; put",
-        ),
+        (b"R,reference\n32,0\n", "FILE, line 1: the columns are R,reference; put"),
         (b"0\n", "FILE, line 1: expected two fields"),
         (b"0,4\n7,x\n", "FILE, line 2: 'x' is not an asymmetry"),
         (b"0,4\nx,7\n", "FILE, line 2: 'x' is no reference"),
@@ -160,20 +137,13 @@ fn a_wrong_file_is_refused_with_its_line() {
 }
 
 fn schedules() -> impl Strategy<Value = ChangingAsymmetry> {
-    let model = (
-        "rm1|rm2|rm2:reading=absolute",
-        1..50u64,
-        proptest::option::of(1..9u64),
-    )
-        .prop_map(|(model, epoch, epochs)| {
-            let sign = if model.contains(':') { ',' } else { ':' };
-            let epochs = epochs.map_or(String::new(), |epochs| format!(",epochs={epochs}"));
-            load(&format!("{model}{sign}epoch={epoch}{epochs}"))
-        });
+    let model = ("rm1|rm2|rm2:reading=absolute", 1..50u64, proptest::option::of(1..9u64)).prop_map(|(model, epoch, epochs)| {
+        let sign = if model.contains(':') { ',' } else { ':' };
+        let epochs = epochs.map_or(String::new(), |epochs| format!(",epochs={epochs}"));
+        load(&format!("{model}{sign}epoch={epoch}{epochs}"))
+    });
     let table = proptest::collection::btree_map(1..500u64, 0.0..100.0f64, 0..20).prop_map(|rows| {
-        let lines = rows
-            .iter()
-            .map(|(reference, r)| format!("{reference},{r}\n"));
+        let lines = rows.iter().map(|(reference, r)| format!("{reference},{r}\n"));
         let content: String = std::iter::once("0,1\n".to_string()).chain(lines).collect();
         from_csv(content.as_bytes()).expect("changes")
     });

@@ -71,10 +71,8 @@ struct ChipList {
 
 /// The built-in chips.
 pub fn chips() -> Result<Vec<Chip>, ConfigError> {
-    let list: ChipList = toml::from_str(PROFILES).map_err(|error| ConfigError::ChipFile {
-        path: "chips.toml".into(),
-        problem: error.to_string(),
-    })?;
+    let list: ChipList = toml::from_str(PROFILES)
+        .map_err(|error| ConfigError::ChipFile { path: "chips.toml".into(), problem: error.to_string() })?;
     Ok(list.chip)
 }
 
@@ -99,13 +97,9 @@ impl Chip {
     }
 
     fn from_file(path: &str) -> Result<Self, ConfigError> {
-        let failed = |problem: String| ConfigError::ChipFile {
-            path: path.into(),
-            problem,
-        };
+        let failed = |problem: String| ConfigError::ChipFile { path: path.into(), problem };
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        let chip: Self =
-            toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().into()))?;
+        let chip: Self = toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().into()))?;
         chip.check().map_err(failed)?;
         Ok(chip)
     }
@@ -126,11 +120,7 @@ impl Chip {
 
     /// Refuses fields that make no sense; the error names the field.
     fn check(&self) -> Result<(), String> {
-        let counts = [
-            ("page_bytes", self.page_bytes),
-            ("pages_per_block", self.pages_per_block),
-            ("blocks", self.blocks),
-        ];
+        let counts = [("page_bytes", self.page_bytes), ("pages_per_block", self.pages_per_block), ("blocks", self.blocks)];
         if let Some((field, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(format!("{field} = 0; give a whole number from 1 up"));
         }
@@ -167,9 +157,7 @@ impl Chip {
         ];
         let idle_w = self.idle_w.as_ref().map(|idle| idle.value);
         if let Some(idle_w) = idle_w.filter(|watts| !(0.0..=MOST_WATTS).contains(watts)) {
-            return Err(format!(
-                "idle_w = {idle_w} is not a power from 0 to {MOST_WATTS}"
-            ));
+            return Err(format!("idle_w = {idle_w} is not a power from 0 to {MOST_WATTS}"));
         }
         for (field, figure) in busy {
             let Some(watts) = figure.as_ref().map(|figure| figure.value) else {
@@ -179,9 +167,7 @@ impl Chip {
                 return Err(format!("{field} needs idle_w beside it"));
             };
             if !(idle_w..=MOST_WATTS).contains(&watts) {
-                return Err(format!(
-                    "{field} = {watts} is not a power from idle_w, which is {idle_w}, to {MOST_WATTS}"
-                ));
+                return Err(format!("{field} = {watts} is not a power from idle_w, which is {idle_w}, to {MOST_WATTS}"));
             }
         }
         if idle_w.is_some() && self.power().is_none() {

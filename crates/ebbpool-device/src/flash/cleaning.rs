@@ -77,13 +77,7 @@ macro_rules! on_policy {
 }
 
 impl Cleaner {
-    pub(super) fn new(
-        kind: CleaningKind,
-        blocks: u32,
-        pages_per_block: u32,
-        choices: u32,
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(kind: CleaningKind, blocks: u32, pages_per_block: u32, choices: u32, seed: u64) -> Self {
         Self(match kind {
             CleaningKind::Greedy | CleaningKind::EeGreedy => {
                 let by_wear = kind == CleaningKind::EeGreedy;
@@ -91,12 +85,8 @@ impl Cleaner {
             }
             CleaningKind::Fifo => Policy::Fifo(fifo::Fifo::new(blocks)),
             CleaningKind::Random => Policy::Random(random::Random::new(blocks, seed)),
-            CleaningKind::DChoices => {
-                Policy::DChoices(d_choices::DChoices::new(blocks, choices, seed))
-            }
-            CleaningKind::CostBenefit => {
-                Policy::CostBenefit(cost_benefit::CostBenefit::new(blocks, pages_per_block))
-            }
+            CleaningKind::DChoices => Policy::DChoices(d_choices::DChoices::new(blocks, choices, seed)),
+            CleaningKind::CostBenefit => Policy::CostBenefit(cost_benefit::CostBenefit::new(blocks, pages_per_block)),
         })
     }
 

@@ -48,11 +48,7 @@ pub fn greedy_steady_state(rho: f64, pages_per_block: u32) -> Option<GreedyStead
         }
     }
     // One page per block: nothing is ever copied.
-    Some(GreedySteadyState {
-        write_amplification: 1.0,
-        occupancy: vec![1.0 - rho, rho],
-    })
-    .filter(|_| pages_per_block == 1)
+    Some(GreedySteadyState { write_amplification: 1.0, occupancy: vec![1.0 - rho, rho] }).filter(|_| pages_per_block == 1)
 }
 
 /// First-in-first-out cleaning (Robinson; Menon; Desnoyers 2012), for any number of pages in a block:
@@ -101,10 +97,7 @@ mod tests {
     use super::*;
 
     fn close(value: f64, expected: f64) {
-        assert!(
-            (value - expected).abs() < 0.0006,
-            "{value} is not {expected}"
-        );
+        assert!((value - expected).abs() < 0.0006, "{value} is not {expected}");
     }
 
     /// Independently computed values: (rho, fifo, greedy at b = 16, 32, 64, 128 and 256).
@@ -144,9 +137,7 @@ mod tests {
 
     #[test]
     fn log_blocks_have_their_published_values() {
-        for (log_blocks, with_bast, with_fast) in
-            [(8, 64.5, 46.5), (32, 63.0, 23.0), (128, 57.0, 8.2)]
-        {
+        for (log_blocks, with_bast, with_fast) in [(8, 64.5, 46.5), (32, 63.0, 23.0), (128, 57.0, 8.2)] {
             assert!((bast(64, log_blocks, 1024) - with_bast).abs() < 0.05);
             assert!((fast(64, log_blocks, 1024) - with_fast).abs() < 0.06);
         }
@@ -155,10 +146,7 @@ mod tests {
     #[test]
     fn a_rho_without_steady_state_has_no_form() {
         for rho in [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(
-                (greedy(rho, 64), fifo(rho), random(rho)),
-                (None, None, None)
-            );
+            assert_eq!((greedy(rho, 64), fifo(rho), random(rho)), (None, None, None));
         }
         assert_eq!(greedy(0.5, 1), Some(1.0));
     }

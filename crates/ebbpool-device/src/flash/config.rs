@@ -17,14 +17,10 @@ use super::wear::WearLevelling;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The name does not begin with `flash:`.
-    #[error(
-        "'{0}' is not a simulated device; write flash:PROFILE[,key=value…], such as flash:slc-mt29f4g08aaa,rho=0.8"
-    )]
+    #[error("'{0}' is not a simulated device; write flash:PROFILE[,key=value…], such as flash:slc-mt29f4g08aaa,rho=0.8")]
     NotFlash(String),
     /// No chip of this name is known.
-    #[error(
-        "there is no chip '{profile}'{hint}; known are {available}, or the path of a file that ends in .toml"
-    )]
+    #[error("there is no chip '{profile}'{hint}; known are {available}, or the path of a file that ends in .toml")]
     UnknownProfile {
         /// The name of the chip as given.
         profile: String,
@@ -123,12 +119,7 @@ const fn parameter(
     default: &'static str,
     about: &'static str,
 ) -> Parameter<SettingKind> {
-    Parameter {
-        name,
-        kind,
-        default,
-        about,
-    }
+    Parameter { name, kind, default, about }
 }
 
 const fn whole(min: u64, max: u64) -> SettingKind {
@@ -144,54 +135,19 @@ const OF_THE_CHIP: &str = "the chip's";
 const RHO: &str = "a number above 0 and below 1 (or 1 for block, bast and fast)";
 
 static PARAMETERS: [Parameter<SettingKind>; 15] = [
-    parameter(
-        "blocks",
-        whole(1, MAX_PHYSICAL),
-        OF_THE_CHIP,
-        "erase blocks",
-    ),
-    parameter(
-        "pages_per_block",
-        whole(1, MAX_PHYSICAL),
-        OF_THE_CHIP,
-        "pages of an erase block",
-    ),
+    parameter("blocks", whole(1, MAX_PHYSICAL), OF_THE_CHIP, "erase blocks"),
+    parameter("pages_per_block", whole(1, MAX_PHYSICAL), OF_THE_CHIP, "pages of an erase block"),
     parameter(
         "page_size",
         SettingKind::Other("1 to 4294967295 bytes, with or without a unit, as in 2k"),
         OF_THE_CHIP,
         "bytes of a page",
     ),
-    parameter(
-        "rho",
-        SettingKind::Other(RHO),
-        "0.8",
-        "logical pages over physical pages in rotation",
-    ),
-    parameter(
-        "ftl",
-        SettingKind::Word(&LAYER_NAMES),
-        "page",
-        "translation layer",
-    ),
-    parameter(
-        "gc",
-        SettingKind::Word(&CLEANING_NAMES),
-        "greedy",
-        "how the block to clean is chosen, for ftl=page and dftl",
-    ),
-    parameter(
-        "d",
-        whole(1, 1_000_000),
-        "10",
-        "blocks that gc=d-choices draws",
-    ),
-    parameter(
-        "frontiers",
-        whole(1, 2),
-        "1",
-        "open blocks, for ftl=page and dftl; with 2, cleaned data have their own",
-    ),
+    parameter("rho", SettingKind::Other(RHO), "0.8", "logical pages over physical pages in rotation"),
+    parameter("ftl", SettingKind::Word(&LAYER_NAMES), "page", "translation layer"),
+    parameter("gc", SettingKind::Word(&CLEANING_NAMES), "greedy", "how the block to clean is chosen, for ftl=page and dftl"),
+    parameter("d", whole(1, 1_000_000), "10", "blocks that gc=d-choices draws"),
+    parameter("frontiers", whole(1, 2), "1", "open blocks, for ftl=page and dftl; with 2, cleaned data have their own"),
     parameter(
         "wl",
         SettingKind::Other("none, dynamic or static:N, N the difference in erases tolerated"),
@@ -210,12 +166,7 @@ static PARAMETERS: [Parameter<SettingKind>; 15] = [
         "32768",
         "mapping entries that dftl holds in memory",
     ),
-    parameter(
-        "bus",
-        SettingKind::Word(&BUS_NAMES),
-        "ignore",
-        "whether transfers over the bus take time",
-    ),
+    parameter("bus", SettingKind::Word(&BUS_NAMES), "ignore", "whether transfers over the bus take time"),
     parameter(
         "precondition",
         SettingKind::Word(&PRECONDITION_NAMES),
@@ -223,12 +174,7 @@ static PARAMETERS: [Parameter<SettingKind>; 15] = [
         "pages at first: unmapped, written once, or until write amplification settled",
     ),
     parameter("dies", whole(1, 4096), "1", "dies that work at a time"),
-    parameter(
-        "channels",
-        whole(1, 4096),
-        "1",
-        "channels to which dies are attached in turn",
-    ),
+    parameter("channels", whole(1, 4096), "1", "channels to which dies are attached in turn"),
 ];
 
 /// The parameters of a device, each on two lines: what it does, then its range and its default.
@@ -256,11 +202,8 @@ const CLEANING: [(&str, CleaningKind); 6] = [
 ];
 
 /// Each precondition with its spelling in a name.
-const PRECONDITIONS: [(&str, Precondition); 3] = [
-    ("none", Precondition::None),
-    ("full", Precondition::Full),
-    ("steady", Precondition::Steady),
-];
+const PRECONDITIONS: [(&str, Precondition); 3] =
+    [("none", Precondition::None), ("full", Precondition::Full), ("steady", Precondition::Steady)];
 
 /// Whether the bus counts, with its spelling in a name.
 const BUS: [(&str, bool); 2] = [("include", true), ("ignore", false)];
@@ -345,8 +288,7 @@ impl FlashConfig {
             "page_size" => {
                 let size = text.parse().map(ByteSize::bytes).ok();
                 let size = size.and_then(|size| u32::try_from(size).ok());
-                size.filter(|&size| size > 0)
-                    .map(|size| self.page_bytes = size)
+                size.filter(|&size| size > 0).map(|size| self.page_bytes = size)
             }
             "rho" => {
                 let rho = text.parse::<f64>().ok();
@@ -398,10 +340,7 @@ impl FlashConfig {
             ("log_blocks", self.log_blocks.to_string()),
             ("cmt", cached),
             ("bus", word_of(&BUS, &self.bus).into()),
-            (
-                "precondition",
-                word_of(&PRECONDITIONS, &self.precondition).into(),
-            ),
+            ("precondition", word_of(&PRECONDITIONS, &self.precondition).into()),
             ("dies", self.dies.to_string()),
             ("channels", self.channels.to_string()),
         ]
@@ -411,10 +350,7 @@ impl FlashConfig {
     fn changed_settings(&self) -> Vec<(&'static str, String)> {
         let defaults = Self::with_defaults(&self.profile, self.chip().clone());
         let pairs = self.settings().into_iter().zip(defaults.settings());
-        pairs
-            .filter(|(own, default)| own != default)
-            .map(|(own, _)| own)
-            .collect()
+        pairs.filter(|(own, default)| own != default).map(|(own, _)| own).collect()
     }
 
     /// True if the layer maps single pages.
@@ -452,11 +388,7 @@ impl FlashConfig {
 
     /// Erased blocks reserved for cleaning (page map, DFTL).
     pub(super) fn reserve(&self) -> u32 {
-        if self.has_map_on_flash() {
-            RESERVE_WITH_MAP
-        } else {
-            RESERVE
-        }
+        if self.has_map_on_flash() { RESERVE_WITH_MAP } else { RESERVE }
     }
 
     /// Blocks that are not in rotation: open blocks, log blocks and the reserve.
@@ -464,10 +396,7 @@ impl FlashConfig {
         match self.layer {
             LayerKind::PageMap | LayerKind::Dftl => {
                 let moved = matches!(self.wear, WearLevelling::Static(_));
-                self.frontiers
-                    + u32::from(self.has_map_on_flash())
-                    + u32::from(moved)
-                    + self.reserve()
+                self.frontiers + u32::from(self.has_map_on_flash()) + u32::from(moved) + self.reserve()
             }
             LayerKind::BlockMap => 1 + RESERVE,
             LayerKind::Bast | LayerKind::Fast => self.log_blocks.saturating_add(RESERVE),
@@ -476,8 +405,7 @@ impl FlashConfig {
 
     /// Physical pages in rotation on a device of `blocks` blocks.
     fn rotation_pages(&self, blocks: u64) -> u64 {
-        blocks.saturating_sub(self.blocks_outside_rotation().into())
-            * u64::from(self.pages_per_block)
+        blocks.saturating_sub(self.blocks_outside_rotation().into()) * u64::from(self.pages_per_block)
     }
 
     fn logical_pages_with(&self, blocks: u64) -> u64 {
@@ -492,11 +420,7 @@ impl FlashConfig {
 
     /// Pages of the mapping table on flash.
     pub(super) fn map_pages(&self, logical_pages: u64) -> u64 {
-        if self.has_map_on_flash() {
-            logical_pages.div_ceil(dftl_entries_per_page(self.page_bytes).into())
-        } else {
-            0
-        }
+        if self.has_map_on_flash() { logical_pages.div_ceil(dftl_entries_per_page(self.page_bytes).into()) } else { 0 }
     }
 
     /// True if `blocks` blocks are enough for the layer to offer `pages` logical pages.
@@ -551,10 +475,7 @@ impl FlashConfig {
             return impossible(format!("rho={}: expected {RHO}", self.rho));
         }
         if self.is_page_mapped() && self.rho >= 1.0 {
-            return impossible(
-                "rho=1 leaves a page-mapped layer nothing to clean; give less than 1, such as 0.93"
-                    .into(),
-            );
+            return impossible("rho=1 leaves a page-mapped layer nothing to clean; give less than 1, such as 0.93".into());
         }
         if self.layer == LayerKind::Fast && self.log_blocks < 2 {
             return impossible(
@@ -624,9 +545,7 @@ impl FromStr for FlashConfig {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let text = text.trim();
-        let rest = text
-            .strip_prefix("flash:")
-            .ok_or_else(|| ConfigError::NotFlash(text.into()))?;
+        let rest = text.strip_prefix("flash:").ok_or_else(|| ConfigError::NotFlash(text.into()))?;
         let (profile, assignments) = rest.split_once(',').unwrap_or((rest, ""));
         let mut config = Self::of_chip(profile.trim())?;
         for (at, value) in spec::assignments(assignments, &PARAMETERS)? {

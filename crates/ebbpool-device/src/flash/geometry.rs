@@ -22,15 +22,8 @@ impl Geometry {
             return None;
         }
         let slots = u64::from(pages_per_block).checked_next_power_of_two()?;
-        let fits = u64::from(blocks)
-            .checked_mul(slots)
-            .is_some_and(|n| n <= MAX_PHYSICAL);
-        fits.then_some(Self {
-            blocks,
-            pages_per_block,
-            page_bytes,
-            slot_bits: slots.trailing_zeros(),
-        })
+        let fits = u64::from(blocks).checked_mul(slots).is_some_and(|n| n <= MAX_PHYSICAL);
+        fits.then_some(Self { blocks, pages_per_block, page_bytes, slot_bits: slots.trailing_zeros() })
     }
 
     /// The number of the page in `slot` of `block`. Numbers have gaps where the pages of a block

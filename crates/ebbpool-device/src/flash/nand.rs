@@ -278,13 +278,7 @@ impl<O: NandObserver> Nand<O> {
 
     /// Programs new content for `owner` into a slot behind all programmed ones; returns the page.
     #[inline]
-    pub(super) fn program_at(
-        &mut self,
-        block: u32,
-        slot: u32,
-        owner: u32,
-        cause: NandCause,
-    ) -> u32 {
+    pub(super) fn program_at(&mut self, block: u32, slot: u32, owner: u32, cause: NandCause) -> u32 {
         let page = self.occupy(block, slot, owner);
         let array = self.timing.program(slot);
         self.clock.program(block, 0, array, self.timing.transfer());
@@ -301,20 +295,12 @@ impl<O: NandObserver> Nand<O> {
 
     /// Moves a valid page into a slot behind all programmed ones; returns its new page.
     #[inline]
-    pub(super) fn copy_to(
-        &mut self,
-        from: u32,
-        block: u32,
-        slot: u32,
-        owner: u32,
-        cause: NandCause,
-    ) -> u32 {
+    pub(super) fn copy_to(&mut self, from: u32, block: u32, slot: u32, owner: u32, cause: NandCause) -> u32 {
         let array = self.timing.read(self.geometry.slot_of(from));
         let transfer = self.timing.transfer();
         let source = self.geometry.block_of(from);
         let sensed = self.clock.read(source, array, transfer);
-        self.clock
-            .program(block, sensed, self.timing.program(slot), transfer);
+        self.clock.program(block, sensed, self.timing.program(slot), transfer);
         self.reads[cause as usize] += 1;
         self.programs[cause as usize] += 1;
         let page = self.occupy(block, slot, owner);
@@ -325,10 +311,7 @@ impl<O: NandObserver> Nand<O> {
 
     #[inline]
     fn occupy(&mut self, block: u32, slot: u32, owner: u32) -> u32 {
-        debug_assert!(
-            slot < self.geometry.pages_per_block,
-            "block {block} is full"
-        );
+        debug_assert!(slot < self.geometry.pages_per_block, "block {block} is full");
         debug_assert!(slot >= self.written(block), "out of order in block {block}");
         let page = self.geometry.page(block, slot);
         debug_assert_eq!(self.owner[page as usize], BLANK, "page {page} not erased");

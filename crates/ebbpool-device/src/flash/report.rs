@@ -130,12 +130,8 @@ impl WearReport {
             WearLevelling::Dynamic => "which dynamic wear levelling does for data that change",
             WearLevelling::Static(_) => "which static wear levelling does",
         };
-        (!self.spread_is_measured()).then(|| {
-            format!(
-                "all blocks wear evenly, {device}; {:.1} erases a block are too few to measure it",
-                self.mean
-            )
-        })
+        (!self.spread_is_measured())
+            .then(|| format!("all blocks wear evenly, {device}; {:.1} erases a block are too few to measure it", self.mean))
     }
 
     pub(super) fn from_erases(erases: &[u32], bad_blocks: u32) -> Self {
@@ -153,9 +149,7 @@ impl WearReport {
             sd: (erases.iter().map(square).sum::<f64>() / count).sqrt(),
             evenness: if max == 0 { 1.0 } else { mean / f64::from(max) },
             bad_blocks,
-            histogram: runs
-                .filter_map(|run| Some((*run.first()?, run.len() as u32)))
-                .collect(),
+            histogram: runs.filter_map(|run| Some((*run.first()?, run.len() as u32))).collect(),
         }
     }
 }
@@ -191,14 +185,7 @@ pub(super) struct TimeRecorder {
 
 impl TimeRecorder {
     pub(super) fn new() -> Self {
-        Self {
-            histogram: Histogram::new(3).ok(),
-            count: 0,
-            sum: 0,
-            max: 0,
-            same: 0,
-            same_count: 0,
-        }
+        Self { histogram: Histogram::new(3).ok(), count: 0, sum: 0, max: 0, same: 0, same_count: 0 }
     }
 
     #[inline]
@@ -232,10 +219,7 @@ impl TimeRecorder {
         }
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let quantile = |share: f64| {
-            let value = self
-                .histogram
-                .as_ref()
-                .map_or(self.max, |histogram| histogram.value_at_quantile(share));
+            let value = self.histogram.as_ref().map_or(self.max, |histogram| histogram.value_at_quantile(share));
             micros(value.min(self.max))
         };
         RequestTimes {
@@ -264,11 +248,7 @@ mod tests {
         let times = recorder.times();
         assert_eq!(times.count, 1000);
         assert!((times.mean_us - (989.0 * 220.0 + 11.0 * 2000.0) / 1000.0).abs() < 1e-9);
-        assert!(
-            (times.p99_us / 2000.0 - 1.0).abs() < 0.001,
-            "{}",
-            times.p99_us
-        );
+        assert!((times.p99_us / 2000.0 - 1.0).abs() < 0.001, "{}", times.p99_us);
         assert_eq!(times.max_us, 2000.0);
         assert_eq!(TimeRecorder::new().times(), RequestTimes::default());
     }
@@ -287,10 +267,7 @@ mod tests {
     #[test]
     fn wear_is_summed_up() {
         let wear = WearReport::from_erases(&[2, 4, 4, 6], 1);
-        assert_eq!(
-            (wear.min, wear.max, wear.mean, wear.evenness),
-            (2, 6, 4.0, 4.0 / 6.0)
-        );
+        assert_eq!((wear.min, wear.max, wear.mean, wear.evenness), (2, 6, 4.0, 4.0 / 6.0));
         assert_eq!(wear.sd, 2.0_f64.sqrt());
         assert_eq!(wear.histogram, [(2, 1), (4, 2), (6, 1)]);
         assert_eq!(WearReport::from_erases(&[0, 0], 0).evenness, 1.0);

@@ -14,10 +14,7 @@ const RESERVE: u32 = 3;
 /// pages and `writes` of the writes: spare blocks are distributed by the square root of the product
 /// (Stoica and Ailamaki), and each group behaves as a FIFO device of its own.
 fn separated(rho: f64, groups: &[(f64, f64)]) -> f64 {
-    let weights: f64 = groups
-        .iter()
-        .map(|(data, writes)| (data * writes).sqrt())
-        .sum();
+    let weights: f64 = groups.iter().map(|(data, writes)| (data * writes).sqrt()).sum();
     let spare = 1.0 / rho - 1.0;
     let of_group = |&(data, writes): &(f64, f64)| {
         let physical = data + spare * (data * writes).sqrt() / weights;
@@ -34,11 +31,7 @@ fn with_oracle(rho: f64, data: u32, writes: u64, gc: &str) -> f64 {
     let config: FlashConfig = name.parse().expect("a device");
     let pages = (rho * f64::from(IN_ROTATION * PAGES_PER_BLOCK)) as u32;
     let hot = pages * data / 100;
-    let plan = RotationPlan {
-        placement: Placement::ColdApart { first: hot },
-        reserve: RESERVE,
-        ..Layer::plan(&config, pages)
-    };
+    let plan = RotationPlan { placement: Placement::ColdApart { first: hot }, reserve: RESERVE, ..Layer::plan(&config, pages) };
     let mut flash = Flash::new(&config).expect("it can be made");
     flash.logical_pages = pages;
     flash.layer = Layer::PageMap(PageMapped::new(blocks, plan, ResidentMap));
@@ -87,30 +80,16 @@ fn relative_error(measured: f64, expected: f64) -> f64 {
 fn cost_benefit_with_an_oracle_comes_close_to_separated_groups() {
     for (rho, data, writes, [greedy, cost_benefit, optimum]) in EXPECTED {
         let what = format!("rho {rho}, {data} % of the data");
-        let groups = [
-            (f64::from(data) / 100.0, writes as f64 / 100.0),
-            (1.0 - f64::from(data) / 100.0, 1.0 - writes as f64 / 100.0),
-        ];
+        let groups =
+            [(f64::from(data) / 100.0, writes as f64 / 100.0), (1.0 - f64::from(data) / 100.0, 1.0 - writes as f64 / 100.0)];
         let theory = separated(rho, &groups);
-        assert!(
-            relative_error(theory, optimum) < 0.007,
-            "{what}: {theory} for {optimum}"
-        );
+        assert!(relative_error(theory, optimum) < 0.007, "{what}: {theory} for {optimum}");
         let measured = with_oracle(rho, data, writes, "cost-benefit");
         println!("{what}: cost-benefit {measured:.3} / {cost_benefit}, theory {theory:.3}");
-        assert!(
-            relative_error(measured, cost_benefit) < 0.03,
-            "{what}: {measured}"
-        );
-        assert!(
-            relative_error(measured, optimum) < 0.03,
-            "{what}: {measured}"
-        );
+        assert!(relative_error(measured, cost_benefit) < 0.03, "{what}: {measured}");
+        assert!(relative_error(measured, optimum) < 0.03, "{what}: {measured}");
         let measured = with_oracle(rho, data, writes, "greedy");
         println!("{what}: greedy {measured:.3} / {greedy}");
-        assert!(
-            relative_error(measured, greedy) < 0.03,
-            "{what}: {measured}"
-        );
+        assert!(relative_error(measured, greedy) < 0.03, "{what}: {measured}");
     }
 }

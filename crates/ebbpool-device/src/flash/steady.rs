@@ -69,20 +69,12 @@ impl Windows {
             host_writes: host_writes - self.start.host_writes,
             programs: programs - self.start.programs,
         });
-        self.start = WriteCounts {
-            host_writes,
-            programs,
-        };
+        self.start = WriteCounts { host_writes, programs };
     }
 
     /// Write amplification once the last windows agree: over all counts if all windows agree, else over
     /// the longest run of windows at the end that do. `Err` says why there is none.
-    pub(super) fn settled(
-        &self,
-        host_writes: u64,
-        programs: u64,
-        erases: u64,
-    ) -> Result<f64, String> {
+    pub(super) fn settled(&self, host_writes: u64, programs: u64, erases: u64) -> Result<f64, String> {
         if erases == 0 {
             return Err("no block has been erased since counting began; write more, or set precondition=steady".into());
         }
@@ -97,10 +89,8 @@ impl Windows {
         let mut agreeing = 0;
         for window in self.closed.iter().rev() {
             let here = window.write_amplification();
-            let sum = WriteCounts {
-                host_writes: run.host_writes + window.host_writes,
-                programs: run.programs + window.programs,
-            };
+            let sum =
+                WriteCounts { host_writes: run.host_writes + window.host_writes, programs: run.programs + window.programs };
             let spread = most.max(here) - least.min(here);
             if agreeing >= WINDOWS && spread > SPREAD * sum.write_amplification() {
                 break;
@@ -114,10 +104,7 @@ impl Windows {
             }
         }
         if agreeing == self.closed.len() && !self.any_dropped {
-            run = WriteCounts {
-                host_writes,
-                programs,
-            };
+            run = WriteCounts { host_writes, programs };
         }
         Ok(run.write_amplification())
     }
@@ -155,9 +142,7 @@ mod tests {
     #[test]
     fn drift_and_too_few_windows_are_reported() {
         let (windows, host_writes, programs) = after(&[240, 250, 260, 270]);
-        let drift = windows
-            .settled(host_writes, programs, 1)
-            .expect_err("drift");
+        let drift = windows.settled(host_writes, programs, 1).expect_err("drift");
         assert!(drift.contains("2.400 to 2.700"), "{drift}");
         let (windows, host_writes, programs) = after(&[250, 250, 250]);
         assert!(windows.settled(host_writes, programs, 1).is_err());

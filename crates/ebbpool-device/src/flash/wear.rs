@@ -55,10 +55,7 @@ pub(super) struct FreeBlocks {
 
 impl FreeBlocks {
     pub(super) fn new(blocks: u32, levelling: WearLevelling) -> Self {
-        Self {
-            blocks: (0..blocks).collect(),
-            levelling,
-        }
+        Self { blocks: (0..blocks).collect(), levelling }
     }
 
     #[inline]

@@ -31,24 +31,14 @@ struct Term {
 impl Term {
     fn from_figure(figure: &ProfileFigure) -> Self {
         let [low, high] = figure.range.unwrap_or([figure.value; 2]);
-        Term {
-            value: figure.value,
-            low,
-            high,
-            basis: figure.basis,
-        }
+        Term { value: figure.value, low, high, basis: figure.basis }
     }
 
     /// The value, in thousands, millions and so on where a unit is given, and its range.
     fn text(&self, scale: f64, unit: &str) -> String {
         let number = |value: f64| short(value / scale);
         match self.low < self.high {
-            true => format!(
-                "{}{unit} ({} to {})",
-                number(self.value),
-                number(self.low),
-                number(self.high)
-            ),
+            true => format!("{}{unit} ({} to {})", number(self.value), number(self.low), number(self.high)),
             false => format!("{}{unit}", number(self.value)),
         }
     }
@@ -82,16 +72,9 @@ fn assumed_amplification(medium: Medium) -> Term {
         Medium::Chip => (1.0, 1.0, 1.0, Basis::Derived),
         Medium::Card => (10.0, 2.0, 40.0, Basis::Typical),
         Medium::Emmc => (4.0, 2.0, 10.0, Basis::Typical),
-        Medium::Ssd | Medium::Hdd | Medium::CloudDisk | Medium::ObjectStore => {
-            (3.0, 1.5, 10.0, Basis::Typical)
-        }
+        Medium::Ssd | Medium::Hdd | Medium::CloudDisk | Medium::ObjectStore => (3.0, 1.5, 10.0, Basis::Typical),
     };
-    Term {
-        value,
-        low,
-        high,
-        basis,
-    }
+    Term { value, low, high, basis }
 }
 
 impl Endurance {
@@ -111,12 +94,7 @@ impl Endurance {
     pub fn text(&self) -> String {
         let [low, high] = self.range.unwrap_or([self.host_bytes; 2]);
         let (scale, unit) = decimal(self.host_bytes);
-        let term = Term {
-            value: self.host_bytes,
-            low,
-            high,
-            basis: self.basis,
-        };
+        let term = Term { value: self.host_bytes, low, high, basis: self.basis };
         term.text(scale, unit)
     }
 }
@@ -127,18 +105,14 @@ impl DeviceProfile {
     /// survives (`endurance_cycles`, `capacity_bytes`) over its write amplification, which is assumed
     /// where the profile does not state it. `None` without these figures.
     pub fn endurance(&self) -> Option<Endurance> {
-        self.rated_writes()
-            .or_else(|| self.rated_drive_writes())
-            .or_else(|| self.survived_writes())
+        self.rated_writes().or_else(|| self.rated_drive_writes()).or_else(|| self.survived_writes())
     }
 
     /// Why a device has no [`DeviceProfile::endurance`], as a sentence without a full stop.
     pub fn no_endurance(&self) -> &'static str {
         match self.medium {
             Medium::Hdd => "writes do not wear a magnetic disk out",
-            Medium::CloudDisk | Medium::ObjectStore => {
-                "the provider replaces worn media at its own cost"
-            }
+            Medium::CloudDisk | Medium::ObjectStore => "the provider replaces worn media at its own cost",
             Medium::Ssd | Medium::Card | Medium::Emmc | Medium::Chip => {
                 "the profile has neither tbw, nor dwpd with capacity_bytes and warranty_years, nor endurance_cycles with capacity_bytes"
             }
@@ -152,10 +126,7 @@ impl DeviceProfile {
     fn rated_writes(&self) -> Option<Endurance> {
         let tbw = self.term(Quantity::Tbw)?;
         let bytes = [tbw.value, tbw.low, tbw.high].map(|terabytes| TERABYTE * terabytes);
-        let assumption = format!(
-            "The device is rated for {} of writes.",
-            tbw.text(1.0, " TB")
-        );
+        let assumption = format!("The device is rated for {} of writes.", tbw.text(1.0, " TB"));
         Some(Endurance::new(bytes, &[&tbw], assumption))
     }
 
@@ -163,32 +134,20 @@ impl DeviceProfile {
         let writes = self.term(Quantity::Dwpd)?;
         let capacity = self.term(Quantity::CapacityBytes)?;
         let years = self.term(Quantity::WarrantyYears)?;
-        let bytes =
-            |writes: f64, capacity: f64, years: f64| writes * capacity * years * DAYS_PER_YEAR;
+        let bytes = |writes: f64, capacity: f64, years: f64| writes * capacity * years * DAYS_PER_YEAR;
         let (scale, unit) = decimal(capacity.value);
         let assumption = format!(
             "The device is rated for {} drive writes a day of its {} for {}.",
             writes.text(1.0, ""),
             capacity.text(scale, unit),
-            years.text(
-                1.0,
-                if years.value == 1.0 {
-                    " year"
-                } else {
-                    " years"
-                }
-            )
+            years.text(1.0, if years.value == 1.0 { " year" } else { " years" })
         );
         let bytes = [
             bytes(writes.value, capacity.value, years.value),
             bytes(writes.low, capacity.low, years.low),
             bytes(writes.high, capacity.high, years.high),
         ];
-        Some(Endurance::new(
-            bytes,
-            &[&writes, &capacity, &years],
-            assumption,
-        ))
+        Some(Endurance::new(bytes, &[&writes, &capacity, &years], assumption))
     }
 
     fn survived_writes(&self) -> Option<Endurance> {
@@ -202,10 +161,7 @@ impl DeviceProfile {
         let amplification = stated.unwrap_or_else(|| assumed_amplification(self.medium));
         let written = match [amplification.low, amplification.high] == [1.0; 2] {
             true => "only what the host writes".into(),
-            false => format!(
-                "{} bytes of flash for each byte of the host{source}",
-                amplification.text(1.0, "")
-            ),
+            false => format!("{} bytes of flash for each byte of the host{source}", amplification.text(1.0, "")),
         };
         let (scale, unit) = decimal(capacity.value);
         let assumption = format!(

@@ -62,12 +62,7 @@ pub struct ProfileFigure {
 impl ProfileFigure {
     /// A bare number.
     pub(super) fn given(value: f64) -> Self {
-        ProfileFigure {
-            value,
-            range: None,
-            basis: Basis::Given,
-            source: String::new(),
-        }
+        ProfileFigure { value, range: None, basis: Basis::Given, source: String::new() }
     }
 
     /// True for a range, and for a typical figure or one from memory: these say what to expect, and
@@ -252,24 +247,12 @@ impl Quantity {
             WriteUs => ("write_us", "page write at queue depth 1", "µs"),
             TransferReadUs => ("transfer_read_us", "further page of a read", "µs"),
             TransferWriteUs => ("transfer_write_us", "further page of a write", "µs"),
-            SlcCachePages => (
-                "slc_cache_pages",
-                "page writes until the SLC cache is full",
-                "",
-            ),
-            WriteUsAfter => (
-                "write_us_after",
-                "page write once the SLC cache is full",
-                "µs",
-            ),
+            SlcCachePages => ("slc_cache_pages", "page writes until the SLC cache is full", ""),
+            WriteUsAfter => ("write_us_after", "page write once the SLC cache is full", "µs"),
             SlcDrainUs => ("slc_drain_us", "page out of an idle SLC cache", "µs"),
             ReadIopsSs => ("read_iops_ss", "page reads a second, steady state", "1/s"),
             WriteIopsSs => ("write_iops_ss", "page writes a second, steady state", "1/s"),
-            WriteIopsCached => (
-                "write_iops_cached",
-                "page writes a second, SLC cache",
-                "1/s",
-            ),
+            WriteIopsCached => ("write_iops_cached", "page writes a second, SLC cache", "1/s"),
             ChipReadUs => ("chip_read_us", "page read in the chip, t_R", "µs"),
             ChipProgramUs => ("chip_program_us", "page program in the chip, t_PROG", "µs"),
             ReadUsd => ("read_usd", "price of a read", "$"),
@@ -281,11 +264,7 @@ impl Quantity {
             EraseBlockBytes => ("erase_block_bytes", "erase block", "bytes"),
             CapacityBytes => ("capacity_bytes", "capacity", "bytes"),
             EnduranceCycles => ("endurance_cycles", "erases that a block survives", ""),
-            WriteAmplification => (
-                "write_amplification",
-                "flash written per byte of the host",
-                "",
-            ),
+            WriteAmplification => ("write_amplification", "flash written per byte of the host", ""),
             Tbw => ("tbw", "warranted writes", "TB"),
             Dwpd => ("dwpd", "warranted drive writes a day", ""),
             WarrantyYears => ("warranty_years", "warranty", "years"),
@@ -309,14 +288,8 @@ impl Quantity {
                 | Quantity::HostIdleW
                 | Quantity::HostActiveW
         );
-        let whole = matches!(
-            self,
-            Quantity::SlcCachePages | Quantity::EraseBlockBytes | Quantity::CapacityBytes
-        );
-        let rating = matches!(
-            self,
-            Quantity::EnduranceCycles | Quantity::Tbw | Quantity::Dwpd | Quantity::WarrantyYears
-        );
+        let whole = matches!(self, Quantity::SlcCachePages | Quantity::EraseBlockBytes | Quantity::CapacityBytes);
+        let rating = matches!(self, Quantity::EnduranceCycles | Quantity::Tbw | Quantity::Dwpd | Quantity::WarrantyYears);
         /// Above it, doubles no longer represent every whole number.
         const MOST: f64 = 9_007_199_254_740_992.0;
         // Wider limits would let products of these figures overflow.

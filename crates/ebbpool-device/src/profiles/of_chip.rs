@@ -13,30 +13,19 @@ pub(super) fn all() -> Result<Vec<DeviceProfile>, ProfileError> {
 }
 
 fn damaged(problem: String) -> ProfileError {
-    ProfileError::Invalid {
-        location: "the built-in chips.toml".into(),
-        problem,
-    }
+    ProfileError::Invalid { location: "the built-in chips.toml".into(), problem }
 }
 
 fn profile(chip: &Chip) -> Result<DeviceProfile, ProfileError> {
     let figures = figures(chip);
     for (&quantity, figure) in &figures {
         if let Some(problem) = problem_with(quantity, figure) {
-            return Err(damaged(format!(
-                "{} of {} {problem}",
-                quantity.key(),
-                chip.name
-            )));
+            return Err(damaged(format!("{} of {} {problem}", quantity.key(), chip.name)));
         }
     }
     let asymmetry = AsymmetryKind::Chip;
-    let costs = operation_costs(&figures, asymmetry, 1)
-        .ok_or_else(|| damaged(format!("{} has no times", chip.name)))?;
-    let assumed = chip
-        .note
-        .as_ref()
-        .map_or(String::new(), |note| format!(" Of the chip, {note}."));
+    let costs = operation_costs(&figures, asymmetry, 1).ok_or_else(|| damaged(format!("{} has no times", chip.name)))?;
+    let assumed = chip.note.as_ref().map_or(String::new(), |note| format!(" Of the chip, {note}."));
     Ok(DeviceProfile {
         name: chip.name.clone(),
         aliases: Vec::new(),
@@ -44,10 +33,7 @@ fn profile(chip: &Chip) -> Result<DeviceProfile, ProfileError> {
         medium: Medium::Chip,
         page_size: Some(chip.page_bytes.into()),
         asymmetry,
-        caveat: Some(format!(
-            "Erases and cleaning cost nothing here; flash:{} simulates them.{assumed}",
-            chip.name
-        )),
+        caveat: Some(format!("Erases and cleaning cost nothing here; flash:{} simulates them.{assumed}", chip.name)),
         figures,
         costs,
     })
@@ -73,35 +59,20 @@ fn mean(chip: &Chip, times: &[f64]) -> ProfileFigure {
 /// The figure, with the chip's basis and source where it has no source of its own.
 fn with_source(chip: &Chip, figure: &ProfileFigure) -> ProfileFigure {
     match figure.source.is_empty() {
-        true => ProfileFigure {
-            basis: chip.basis,
-            source: chip.source.clone(),
-            ..figure.clone()
-        },
+        true => ProfileFigure { basis: chip.basis, source: chip.source.clone(), ..figure.clone() },
         false => figure.clone(),
     }
 }
 
 fn figures(chip: &Chip) -> BTreeMap<Quantity, ProfileFigure> {
-    let derived = |value: f64, source: String| ProfileFigure {
-        value,
-        range: None,
-        basis: Basis::Derived,
-        source,
-    };
+    let derived = |value: f64, source: String| ProfileFigure { value, range: None, basis: Basis::Derived, source };
     let read = mean(chip, &chip.read_us);
     let program = mean(chip, &chip.program_us);
     let block_bytes = u64::from(chip.pages_per_block) * u64::from(chip.page_bytes);
     let mut figures = BTreeMap::from([
         (
             Quantity::EraseBlockBytes,
-            derived(
-                block_bytes as f64,
-                format!(
-                    "{} pages of {} bytes",
-                    chip.pages_per_block, chip.page_bytes
-                ),
-            ),
+            derived(block_bytes as f64, format!("{} pages of {} bytes", chip.pages_per_block, chip.page_bytes)),
         ),
         (Quantity::EraseUs, with_source(chip, &chip.erase_us)),
         (
@@ -111,19 +82,13 @@ fn figures(chip: &Chip) -> BTreeMap<Quantity, ProfileFigure> {
                 format!("{} blocks of {block_bytes} bytes", chip.blocks),
             ),
         ),
-        (
-            Quantity::EnduranceCycles,
-            with_source(chip, &chip.endurance),
-        ),
+        (Quantity::EnduranceCycles, with_source(chip, &chip.endurance)),
     ]);
     if let Some(per_byte) = chip.transfer_ns_per_byte {
         let bytes = u64::from(chip.page_bytes) + u64::from(chip.spare_bytes);
         let transfer_us = bytes as f64 * per_byte / 1000.0;
         let over_bus = |time: &ProfileFigure, name: &str| {
-            derived(
-                time.value + transfer_us,
-                format!("{name} + {bytes} bytes x {per_byte} ns over the bus"),
-            )
+            derived(time.value + transfer_us, format!("{name} + {bytes} bytes x {per_byte} ns over the bus"))
         };
         figures.insert(Quantity::ReadUs, over_bus(&read, "t_R"));
         figures.insert(Quantity::WriteUs, over_bus(&program, "t_PROG"));
@@ -155,10 +120,7 @@ mod tests {
             let read = read / chip.read_us.len() as f64;
             assert_eq!(device.operation_costs().read, read, "{}", chip.name);
             assert_eq!(device.value(Quantity::EraseUs), Some(chip.erase_us.value));
-            assert_eq!(
-                device.erase_block_pages(),
-                Some(u64::from(chip.pages_per_block))
-            );
+            assert_eq!(device.erase_block_pages(), Some(u64::from(chip.pages_per_block)));
             assert_eq!(device.power().is_some(), chip.power().is_some());
         }
     }

@@ -27,11 +27,7 @@ impl<'a> PagedProfile<'a> {
             // An object has any size; a page of unknown size is taken for one of the device.
             (None, _) | (_, None) => 1,
         };
-        PagedProfile {
-            profile,
-            page_bytes,
-            device_pages,
-        }
+        PagedProfile { profile, page_bytes, device_pages }
     }
 
     /// The profile.
@@ -55,12 +51,9 @@ impl<'a> PagedProfile<'a> {
 
     /// The costs of reading and of writing a page of the trace.
     pub fn operation_costs(&self) -> OperationCosts {
-        let DeviceProfile {
-            figures, asymmetry, ..
-        } = self.profile;
+        let DeviceProfile { figures, asymmetry, .. } = self.profile;
         // A profile has costs of its kind of asymmetry, so the alternative is never taken.
-        operation_costs(figures, *asymmetry, self.device_pages)
-            .unwrap_or(self.profile.operation_costs())
+        operation_costs(figures, *asymmetry, self.device_pages).unwrap_or(self.profile.operation_costs())
     }
 
     /// The R that a policy sees.

@@ -11,10 +11,7 @@ use ebbpool_cost::{Asymmetry, OperationCosts};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{
-    AsymmetryKind, DeviceProfile, Medium, ProfileFigure, Quantity, of_chip, operation_costs,
-    problem_with,
-};
+use super::{AsymmetryKind, DeviceProfile, Medium, ProfileFigure, Quantity, of_chip, operation_costs, problem_with};
 
 /// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,10 +56,7 @@ pub enum ProfileError {
 impl ProfileError {
     /// True if the command line is at fault, and not a file.
     pub fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            ProfileError::Unknown { .. } | ProfileError::NoEndurance { .. }
-        )
+        matches!(self, ProfileError::Unknown { .. } | ProfileError::NoEndurance { .. })
     }
 }
 
@@ -117,18 +111,11 @@ impl TomlDocument<'_> {
         {
             return Err(self.invalid(Some(size.span()), "page_size must be above 0".into()));
         }
-        let spans: BTreeMap<Quantity, Range<usize>> = unchecked
-            .figures
-            .iter()
-            .map(|(&quantity, figure)| (quantity, figure.span()))
-            .collect();
-        let figures: BTreeMap<Quantity, ProfileFigure> = unchecked
-            .figures
-            .into_iter()
-            .map(|(quantity, figure)| (quantity, figure.into_inner()))
-            .collect();
-        check_figures(&figures)
-            .map_err(|(quantity, problem)| self.invalid(spans.get(&quantity).cloned(), problem))?;
+        let spans: BTreeMap<Quantity, Range<usize>> =
+            unchecked.figures.iter().map(|(&quantity, figure)| (quantity, figure.span())).collect();
+        let figures: BTreeMap<Quantity, ProfileFigure> =
+            unchecked.figures.into_iter().map(|(quantity, figure)| (quantity, figure.into_inner())).collect();
+        check_figures(&figures).map_err(|(quantity, problem)| self.invalid(spans.get(&quantity).cloned(), problem))?;
         let costs = self.costs(&figures, &unchecked.asymmetry)?;
         Ok(DeviceProfile {
             name: unchecked.name.into_inner(),
@@ -147,10 +134,8 @@ impl TomlDocument<'_> {
         let text = name.get_ref();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         if text.is_empty() || !text.chars().all(plain) {
-            return Err(self.invalid(
-                Some(name.span()),
-                format!("'{text}' is no name; use lower-case letters, digits, hyphens and dots"),
-            ));
+            return Err(self
+                .invalid(Some(name.span()), format!("'{text}' is no name; use lower-case letters, digits, hyphens and dots")));
         }
         Ok(())
     }
@@ -164,11 +149,7 @@ impl TomlDocument<'_> {
         let kind = *asymmetry.get_ref();
         let Some(costs) = operation_costs(figures, kind, 1) else {
             let (read, write) = kind.figures();
-            let problem = format!(
-                "asymmetry = \"{kind}\" needs the figures {} and {}",
-                read.key(),
-                write.key()
-            );
+            let problem = format!("asymmetry = \"{kind}\" needs the figures {} and {}", read.key(), write.key());
             return Err(self.invalid(Some(asymmetry.span()), problem));
         };
         let is_asymmetry = Asymmetry::new(costs.ratio()).is_ok();
@@ -206,13 +187,7 @@ fn check_powers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), Figur
         if let (Some(idle), Some(active)) = (figures.get(&lower), figures.get(&upper))
             && active.value < idle.value
         {
-            let problem = format!(
-                "{} is {}, less than {}, which is {}",
-                upper.key(),
-                active.value,
-                lower.key(),
-                idle.value
-            );
+            let problem = format!("{} is {}, less than {}, which is {}", upper.key(), active.value, lower.key(), idle.value);
             return Err((upper, problem));
         }
     }
@@ -221,20 +196,12 @@ fn check_powers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), Figur
 
 /// Refuses a further page of a request that takes longer than a request of its own.
 fn check_transfers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
-    for (transfer, request) in [
-        (Quantity::TransferReadUs, Quantity::ReadUs),
-        (Quantity::TransferWriteUs, Quantity::WriteUs),
-    ] {
+    for (transfer, request) in [(Quantity::TransferReadUs, Quantity::ReadUs), (Quantity::TransferWriteUs, Quantity::WriteUs)] {
         if let (Some(further), Some(first)) = (figures.get(&transfer), figures.get(&request))
             && further.value > first.value
         {
-            let problem = format!(
-                "{} is {}, more than {}, which is {}",
-                transfer.key(),
-                further.value,
-                request.key(),
-                first.value
-            );
+            let problem =
+                format!("{} is {}, more than {}, which is {}", transfer.key(), further.value, request.key(), first.value);
             return Err((transfer, problem));
         }
     }
@@ -264,15 +231,8 @@ fn check_companions(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), F
         }
     }
     let [after, cached] = [Quantity::WriteUsAfter, Quantity::WriteIopsCached];
-    if figures.contains_key(&Quantity::SlcCachePages)
-        && !figures.contains_key(&after)
-        && !figures.contains_key(&cached)
-    {
-        let problem = format!(
-            "slc_cache_pages needs {} or {} beside it",
-            after.key(),
-            cached.key()
-        );
+    if figures.contains_key(&Quantity::SlcCachePages) && !figures.contains_key(&after) && !figures.contains_key(&cached) {
+        let problem = format!("slc_cache_pages needs {} or {} beside it", after.key(), cached.key());
         return Err((Quantity::SlcCachePages, problem));
     }
     Ok(())
@@ -292,10 +252,7 @@ pub(super) fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
         let error = error.to_string();
         return Err(ProfileError::Io { file, error });
     }
-    let document = TomlDocument {
-        file: &file,
-        text: &text,
-    };
+    let document = TomlDocument { file: &file, text: &text };
     if text.len() as u64 > LONGEST_FILE {
         let problem = format!("is longer than {LONGEST_FILE} bytes, and so no device profile");
         return Err(document.invalid(None, problem));
@@ -304,10 +261,7 @@ pub(super) fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
 }
 
 static BUILT_IN: LazyLock<Result<Vec<DeviceProfile>, ProfileError>> = LazyLock::new(|| {
-    let document = TomlDocument {
-        file: "the built-in profiles.toml",
-        text: include_str!("profiles.toml"),
-    };
+    let document = TomlDocument { file: "the built-in profiles.toml", text: include_str!("profiles.toml") };
     let list: ProfileList = document.parse()?;
     let profiles = list.profile.into_iter();
     let profiles = profiles.map(|profile| document.check(profile));
@@ -327,11 +281,10 @@ fn names(profile: &DeviceProfile) -> impl Iterator<Item = &str> {
 pub(super) fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> {
     let requested = name.trim();
     let profiles = built_in()?;
-    profiles
-        .iter()
-        .find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(requested)))
-        .ok_or_else(|| ProfileError::Unknown {
+    profiles.iter().find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(requested))).ok_or_else(|| {
+        ProfileError::Unknown {
             name: name.into(),
             nearest: ebbpool_cost::did_you_mean(requested, profiles.iter().flat_map(names)),
-        })
+        }
+    })
 }

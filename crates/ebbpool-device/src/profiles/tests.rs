@@ -64,28 +64,16 @@ fn the_kinds_of_asymmetry_of_a_device_are_separate() {
     assert_eq!(dc.asymmetry, AsymmetryKind::Steady);
     assert_eq!(dc.policy_asymmetry().ratio(), 840.0 / 285.0);
     assert_eq!(dc.asymmetry(AsymmetryKind::Chip), None);
-    assert_eq!(
-        dc.cost(840_000, 0),
-        Bill {
-            amount: 1e6,
-            unit: Unit::Microseconds
-        }
-    );
+    assert_eq!(dc.cost(840_000, 0), Bill { amount: 1e6, unit: Unit::Microseconds });
     let s3 = profile("s3-standard");
     let bill = s3.cost(1_000_000, 1_000_000);
     assert_eq!(bill.unit, Unit::Dollars);
     assert!((bill.amount - 5.4).abs() < 1e-9, "{bill}");
-    assert_eq!(
-        s3.costs_by(AsymmetryKind::Qd1).map(|costs| costs.unit),
-        Some(Unit::Microseconds)
-    );
+    assert_eq!(s3.costs_by(AsymmetryKind::Qd1).map(|costs| costs.unit), Some(Unit::Microseconds));
     let evo = profile("nvme-970evoplus-1t");
     assert!(evo.asymmetry_in_cache().expect("a cache").ratio() > 1.0);
     assert!(evo.asymmetry_after_cache() > evo.asymmetry_in_cache());
-    assert_eq!(
-        evo.asymmetry_after_cache(),
-        evo.asymmetry(AsymmetryKind::Steady)
-    );
+    assert_eq!(evo.asymmetry_after_cache(), evo.asymmetry(AsymmetryKind::Steady));
     assert_eq!(dc.asymmetry_after_cache(), None);
 }
 
@@ -102,10 +90,7 @@ fn every_figure_has_a_source_and_every_name_is_taken_once() {
         for (quantity, figure) in &profile.figures {
             let what = format!("{} of {}", quantity.key(), profile.name);
             assert!(!figure.source.is_empty(), "{what} has no source");
-            assert!(
-                figure.basis != Basis::Given,
-                "{what} says nothing of its basis"
-            );
+            assert!(figure.basis != Basis::Given, "{what} says nothing of its basis");
         }
     }
 }
@@ -125,21 +110,13 @@ fn names_are_found_in_any_case_and_suggested_when_close() {
     assert_eq!(profile("s3").name, "s3-standard");
     let error = DeviceProfile::named("flsh-136").expect_err("no device");
     assert!(error.is_usage());
-    assert!(
-        error.to_string().contains("did you mean 'flash-136'?"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("did you mean 'flash-136'?"), "{error}");
     let error = DeviceProfile::find("zzzzzzzz").expect_err("no device");
     assert!(!error.to_string().contains("did you mean"), "{error}");
     assert!(error.to_string().contains("`ebbpool devices`"), "{error}");
     let error = DeviceProfile::find("./missing.toml").expect_err("no file");
     assert!(!error.is_usage());
-    assert!(
-        error
-            .to_string()
-            .starts_with("./missing.toml: cannot read: "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("./missing.toml: cannot read: "), "{error}");
 }
 
 #[test]
@@ -154,9 +131,7 @@ fn a_users_profile_needs_few_lines() {
 #[test]
 fn a_cache_at_queue_depth_1_has_the_times_of_the_profile() {
     let cache = "slc_cache_pages = 10\nwrite_us_after = 500\n";
-    let mine = from_toml(&user_profile(&format!(
-        "read_us = 100\nwrite_us = 50\n{cache}"
-    )));
+    let mine = from_toml(&user_profile(&format!("read_us = 100\nwrite_us = 50\n{cache}")));
     let mine = mine.expect("a profile");
     assert_eq!(mine.cost(0, 12).amount, 10.0 * 50.0 + 2.0 * 500.0);
     assert_eq!(mine.asymmetry_in_cache(), "0.5".parse().ok());
@@ -168,81 +143,40 @@ fn a_cache_at_queue_depth_1_has_the_times_of_the_profile() {
 fn wrong_profiles_are_refused_with_their_line() {
     let two = "read_us = 1\nwrite_us = 2\n";
     for (text, message) in [
-        (
-            user_profile("read_us = 1\n"),
-            "FILE, line 5: asymmetry = \"qd1\" needs the figures read_us and write_us",
-        ),
-        (
-            user_profile(&format!("{two}reed_us = 3\n")),
-            "FILE, line 9: unknown variant `reed_us`",
-        ),
-        (
-            user_profile(&format!("{two}idle_w = {{ value = 1, sauce = \"x\" }}\n")),
-            "FILE, line 9: unknown field `sauce`",
-        ),
-        (
-            user_profile(&format!("{two}idle_w = {{ source = \"x\" }}\n")),
-            "FILE, line 9: missing field `value`",
-        ),
-        (
-            user_profile("read_us = 0\nwrite_us = 2\n"),
-            "FILE, line 7: read_us must be above 0, and is 0",
-        ),
-        (
-            user_profile("read_us = nan\nwrite_us = 2\n"),
-            "FILE, line 7: read_us must be a finite number",
-        ),
+        (user_profile("read_us = 1\n"), "FILE, line 5: asymmetry = \"qd1\" needs the figures read_us and write_us"),
+        (user_profile(&format!("{two}reed_us = 3\n")), "FILE, line 9: unknown variant `reed_us`"),
+        (user_profile(&format!("{two}idle_w = {{ value = 1, sauce = \"x\" }}\n")), "FILE, line 9: unknown field `sauce`"),
+        (user_profile(&format!("{two}idle_w = {{ source = \"x\" }}\n")), "FILE, line 9: missing field `value`"),
+        (user_profile("read_us = 0\nwrite_us = 2\n"), "FILE, line 7: read_us must be above 0, and is 0"),
+        (user_profile("read_us = nan\nwrite_us = 2\n"), "FILE, line 7: read_us must be a finite number"),
         (
             user_profile("read_us = 1e-300\nwrite_us = 1e300\n"),
             "FILE, line 5: the figures of reads and writes are too far apart",
         ),
+        (user_profile("read_us = 1\nwrite_us = 1e16\n"), "FILE, line 5: the figures of reads and writes are too far apart"),
+        (user_profile("read_us = 1\nwrite_us = \"2\"\n"), "FILE, line 8: invalid type: string \"2\", expected a number"),
         (
-            user_profile("read_us = 1\nwrite_us = 1e16\n"),
-            "FILE, line 5: the figures of reads and writes are too far apart",
-        ),
-        (
-            user_profile("read_us = 1\nwrite_us = \"2\"\n"),
-            "FILE, line 8: invalid type: string \"2\", expected a number",
-        ),
-        (
-            user_profile(&format!(
-                "{two}erase_us = {{ value = 5, range = [6, 7] }}\n"
-            )),
+            user_profile(&format!("{two}erase_us = {{ value = 5, range = [6, 7] }}\n")),
             "FILE, line 9: erase_us is 5, outside of its range [6, 7]",
         ),
         (
             user_profile(&format!("{two}transfer_read_us = 1.5\n")),
             "FILE, line 9: transfer_read_us is 1.5, more than read_us, which is 1",
         ),
+        (user_profile(&format!("{two}transfer_write_us = 0\n")), "FILE, line 9: transfer_write_us must be above 0"),
         (
-            user_profile(&format!("{two}transfer_write_us = 0\n")),
-            "FILE, line 9: transfer_write_us must be above 0",
-        ),
-        (
-            user_profile(two).replace("qd1", "price")
-                + "read_usd = 1\nwrite_usd = 2\ntransfer_read_us = 2\n",
+            user_profile(two).replace("qd1", "price") + "read_usd = 1\nwrite_usd = 2\ntransfer_read_us = 2\n",
             "FILE, line 11: transfer_read_us is 2, more than read_us",
         ),
-        (
-            user_profile(&format!("{two}capacity_bytes = 1.5\n")),
-            "FILE, line 9: capacity_bytes must be a whole number",
-        ),
-        (
-            user_profile(&format!("{two}warranty_years = -5\n")),
-            "FILE, line 9: warranty_years must be above 0, and is -5",
-        ),
-        (
-            user_profile(&format!("{two}tbw = 1e13\n")),
-            "FILE, line 9: tbw must be at most 10^12",
-        ),
+        (user_profile(&format!("{two}capacity_bytes = 1.5\n")), "FILE, line 9: capacity_bytes must be a whole number"),
+        (user_profile(&format!("{two}warranty_years = -5\n")), "FILE, line 9: warranty_years must be above 0, and is -5"),
+        (user_profile(&format!("{two}tbw = 1e13\n")), "FILE, line 9: tbw must be at most 10^12"),
         (
             user_profile(&format!("{two}tbw = {{ value = 75, range = [80, 150] }}\n")),
             "FILE, line 9: tbw is 75, outside of its range [80, 150]",
         ),
         (
-            user_profile(&format!(
-                "{two}endurance_cycles = 3000\nwrite_amplification = 0.001\n"
-            )),
+            user_profile(&format!("{two}endurance_cycles = 3000\nwrite_amplification = 0.001\n")),
             "FILE, line 10: write_amplification must be from 0.01 to 1000000, and is 0.001",
         ),
         (
@@ -253,39 +187,18 @@ fn wrong_profiles_are_refused_with_their_line() {
             user_profile(&format!("{two}slc_cache_pages = 5\n")),
             "FILE, line 9: slc_cache_pages needs write_us_after or write_iops_cached beside it",
         ),
-        (
-            user_profile(&format!("{two}slc_drain_us = 5\n")),
-            "FILE, line 9: slc_drain_us needs slc_cache_pages beside it",
-        ),
-        (
-            user_profile(&format!("{two}erase_block_bytes = 1.5\n")),
-            "FILE, line 9: erase_block_bytes must be a whole number",
-        ),
+        (user_profile(&format!("{two}slc_drain_us = 5\n")), "FILE, line 9: slc_drain_us needs slc_cache_pages beside it"),
+        (user_profile(&format!("{two}erase_block_bytes = 1.5\n")), "FILE, line 9: erase_block_bytes must be a whole number"),
         (
             user_profile(&format!("{two}idle_w = 5\nactive_w = 4\n")),
             "FILE, line 10: active_w is 4, less than idle_w, which is 5",
         ),
-        (
-            user_profile(two).replace("4096", "0"),
-            "FILE, line 4: page_size must be above 0",
-        ),
+        (user_profile(two).replace("4096", "0"), "FILE, line 4: page_size must be above 0"),
         (user_profile(two).replace("4096", "-1"), "FILE, line 4: "),
-        (
-            user_profile(two).replace("mine", "My disk"),
-            "FILE, line 1: 'My disk' is no name",
-        ),
-        (
-            user_profile(two).replace("medium", "media"),
-            "FILE, line 3: unknown field `media`",
-        ),
-        (
-            user_profile(two).replace("qd1", "fast"),
-            "FILE, line 5: unknown variant `fast`",
-        ),
-        (
-            user_profile(two).replace("[figures]", "[figures"),
-            "FILE, line 6: ",
-        ),
+        (user_profile(two).replace("mine", "My disk"), "FILE, line 1: 'My disk' is no name"),
+        (user_profile(two).replace("medium", "media"), "FILE, line 3: unknown field `media`"),
+        (user_profile(two).replace("qd1", "fast"), "FILE, line 5: unknown variant `fast`"),
+        (user_profile(two).replace("[figures]", "[figures"), "FILE, line 6: "),
         (String::new(), "FILE, line 1: missing field `name`"),
         ("x".repeat(2 << 20), "FILE: is longer than 1048576 bytes"),
     ] {

@@ -22,14 +22,8 @@ impl WearingDevice {
     pub fn find(text: &str) -> Result<WearingDevice, ProfileError> {
         let profile = DeviceProfile::find(text)?;
         match profile.endurance() {
-            Some(endurance) => Ok(WearingDevice {
-                name: profile.name,
-                endurance,
-            }),
-            None => Err(ProfileError::NoEndurance {
-                reason: profile.no_endurance(),
-                name: profile.name,
-            }),
+            Some(endurance) => Ok(WearingDevice { name: profile.name, endurance }),
+            None => Err(ProfileError::NoEndurance { reason: profile.no_endurance(), name: profile.name }),
         }
     }
 
@@ -42,12 +36,7 @@ impl WearingDevice {
 
     /// What the years rest on, as a sentence.
     pub fn sentence(&self) -> String {
-        format!(
-            "years of {} with {} of writes in its life: {}",
-            self.name,
-            self.endurance.text(),
-            self.endurance.assumption
-        )
+        format!("years of {} with {} of writes in its life: {}", self.name, self.endurance.text(), self.endurance.assumption)
     }
 }
 

@@ -4,8 +4,7 @@ use ebbpool_device::flash::{Flash, FlashConfig, LayerKind, Precondition, WearLev
 use proptest::prelude::*;
 
 fn parsed(name: &str) -> FlashConfig {
-    name.parse()
-        .unwrap_or_else(|error| panic!("{name}: {error}"))
+    name.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn refused(name: &str) -> String {
@@ -18,18 +17,12 @@ fn refused(name: &str) -> String {
 #[test]
 fn the_name_in_the_design_is_accepted() {
     let config = parsed("flash:slc-mt29f4g08aaa,blocks=4096,rho=0.8,ftl=page,gc=greedy");
-    assert_eq!(
-        (config.blocks, config.pages_per_block, config.page_bytes),
-        (4096, 64, 2048)
-    );
+    assert_eq!((config.blocks, config.pages_per_block, config.page_bytes), (4096, 64, 2048));
     assert_eq!(config.layer, LayerKind::PageMap);
     // One open block and two in reserve.
     assert_eq!(config.logical_pages(), (4093 * 64) * 8 / 10);
     assert_eq!(config.to_string(), "flash:slc-mt29f4g08aaa");
-    assert_eq!(
-        Flash::new(&config).expect("works").logical_pages(),
-        config.logical_pages()
-    );
+    assert_eq!(Flash::new(&config).expect("works").logical_pages(), config.logical_pages());
 }
 
 #[test]
@@ -40,10 +33,7 @@ fn every_key_is_read_and_printed() {
     assert_eq!(parsed(&config.to_string()), config);
     assert_eq!(config.wear, WearLevelling::Static(7));
     assert_eq!(config.precondition, Precondition::Steady);
-    assert_eq!(
-        config.notes(),
-        ["log_blocks=9 changes nothing with ftl=dftl"]
-    );
+    assert_eq!(config.notes(), ["log_blocks=9 changes nothing with ftl=dftl"]);
 }
 
 #[test]
@@ -72,48 +62,21 @@ fn settings_without_effect_are_reported() {
 fn errors_name_the_remedy() {
     for (name, parts) in [
         ("ssd:x", &["flash:PROFILE"] as &[&str]),
-        (
-            "flash:slc-mt29f4g08aab",
-            &["did you mean 'slc-mt29f4g08aaa'?", "znand", ".toml"],
-        ),
-        (
-            "flash:znand,log_block=4",
-            &["did you mean 'log_blocks'?", "precondition"],
-        ),
-        (
-            "flash:znand,blocks",
-            &["'blocks' is not of the form NAME=VALUE"],
-        ),
+        ("flash:slc-mt29f4g08aab", &["did you mean 'slc-mt29f4g08aaa'?", "znand", ".toml"]),
+        ("flash:znand,log_block=4", &["did you mean 'log_blocks'?", "precondition"]),
+        ("flash:znand,blocks", &["'blocks' is not of the form NAME=VALUE"]),
         ("flash:znand,rho=1.5", &["rho=1.5", "above 0"]),
         ("flash:znand,rho=0.8,rho=0.9", &["'rho' is given twice"]),
         ("flash:znand,gc=lru", &["d-choices", "ee-greedy"]),
         ("flash:znand,wl=static", &["static:N"]),
-        (
-            "flash:znand,pages_per_block=0",
-            &["pages_per_block=0", "from 1 to 268435456"],
-        ),
+        ("flash:znand,pages_per_block=0", &["pages_per_block=0", "from 1 to 268435456"]),
         ("flash:znand,blocks=4294967295", &["from 1 to 268435456"]),
         ("flash:znand,rho=1", &["nothing to clean"]),
-        (
-            "flash:znand,ftl=fast,log_blocks=1",
-            &["log_blocks=2 or more"],
-        ),
-        (
-            "flash:znand,bus=include",
-            &["bus=ignore", "transfer_ns_per_byte"],
-        ),
-        (
-            "flash:znand,blocks=3",
-            &["too few", "blocks=4 is the least"],
-        ),
-        (
-            "flash:znand,ftl=bast,blocks=30",
-            &["34 blocks are open", "blocks=35 is the least"],
-        ),
-        (
-            "flash:/no/such/chip.toml",
-            &["/no/such/chip.toml", "No such file"],
-        ),
+        ("flash:znand,ftl=fast,log_blocks=1", &["log_blocks=2 or more"]),
+        ("flash:znand,bus=include", &["bus=ignore", "transfer_ns_per_byte"]),
+        ("flash:znand,blocks=3", &["too few", "blocks=4 is the least"]),
+        ("flash:znand,ftl=bast,blocks=30", &["34 blocks are open", "blocks=35 is the least"]),
+        ("flash:/no/such/chip.toml", &["/no/such/chip.toml", "No such file"]),
     ] {
         let error = refused(name);
         for part in parts {
@@ -127,22 +90,11 @@ fn the_error_for_too_large_a_database_names_a_device_that_fits() {
     let config = parsed("flash:slc-mt29f4g08aaa,blocks=100");
     let offered = config.logical_pages();
     assert_eq!(config.check_fits(offered), Ok(()));
-    let error = config
-        .check_fits(50_000)
-        .expect_err("too large")
-        .to_string();
+    let error = config.check_fits(50_000).expect_err("too large").to_string();
     // 977 blocks in rotation of 64 pages at 0.8, and three outside rotation.
     assert!(error.contains("blocks=980 is the least"), "{error}");
-    assert!(
-        parsed("flash:slc-mt29f4g08aaa,blocks=980")
-            .check_fits(50_000)
-            .is_ok()
-    );
-    assert!(
-        parsed("flash:slc-mt29f4g08aaa,blocks=979")
-            .check_fits(50_000)
-            .is_err()
-    );
+    assert!(parsed("flash:slc-mt29f4g08aaa,blocks=980").check_fits(50_000).is_ok());
+    assert!(parsed("flash:slc-mt29f4g08aaa,blocks=979").check_fits(50_000).is_err());
 }
 
 #[test]
@@ -164,10 +116,7 @@ fn a_users_chip_is_read_from_a_file() {
     ] {
         std::fs::write(&path, good.replace(from, to)).expect("written");
         let error = refused(&name);
-        assert!(
-            error.contains(part) && error.contains("ebbpool-chip-"),
-            "{error}"
-        );
+        assert!(error.contains(part) && error.contains("ebbpool-chip-"), "{error}");
     }
     std::fs::remove_file(&path).expect("removed");
 }
@@ -177,9 +126,7 @@ fn pages_beyond_the_end_are_refused() {
     let mut flash = Flash::new(&parsed("flash:slc-mt29f4g08aaa,blocks=16")).expect("works");
     let end = flash.logical_pages();
     for page in [end, u64::from(u32::MAX), u64::MAX] {
-        assert!(
-            flash.read(page).is_err() && flash.write(page).is_err() && flash.trim(page).is_err()
-        );
+        assert!(flash.read(page).is_err() && flash.write(page).is_err() && flash.trim(page).is_err());
         assert_eq!(flash.erase_count_of(page), None);
     }
     assert_eq!(flash.report().host_writes, 0);

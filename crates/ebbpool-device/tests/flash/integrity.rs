@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use ebbpool_device::flash::{
-    DeviceError, Flash, FlashConfig, Geometry, LayerKind, NandCause, NandObserver,
-};
+use ebbpool_device::flash::{DeviceError, Flash, FlashConfig, Geometry, LayerKind, NandCause, NandObserver};
 use proptest::prelude::*;
 
 /// A chip that stores contents and checks that its rules are followed; it shares no code with the model.
@@ -59,10 +57,7 @@ impl CheckedChip {
         let (block, slot) = (self.geometry.block_of(page), self.geometry.slot_of(page));
         assert!(slot < self.geometry.pages_per_block, "no such slot");
         assert!(!self.bad[block as usize], "block {block} is bad");
-        assert!(
-            slot >= self.next_slot[block as usize],
-            "page {slot} of block {block} out of order"
-        );
+        assert!(slot >= self.next_slot[block as usize], "page {slot} of block {block} out of order");
         self.next_slot[block as usize] = slot + 1;
         self.moment += 1;
         self.moved.insert(owner, self.moment);
@@ -91,10 +86,7 @@ impl NandObserver for CheckedChip {
     }
 
     fn copied(&mut self, from: u32, to: u32, owner: u32, cause: NandCause) {
-        assert!(matches!(
-            cause,
-            NandCause::Cleaning | NandCause::Merge | NandCause::Wear
-        ));
+        assert!(matches!(cause, NandCause::Cleaning | NandCause::Merge | NandCause::Wear));
         self.copies += 1;
         self.reads += 1;
         let (stored, content) = self.pages[&from];
@@ -143,14 +135,7 @@ impl Bench {
         let pages = flash.logical_pages() as usize;
         let preconditioned = flash.observer().host_programs;
         let mapped = preconditioned > 0;
-        Self {
-            flash,
-            expected: vec![mapped.then_some(0); pages],
-            written: 0,
-            reads: 0,
-            trims: 0,
-            preconditioned,
-        }
+        Self { flash, expected: vec![mapped.then_some(0); pages], written: 0, reads: 0, trims: 0, preconditioned }
     }
 
     fn serve(&mut self, request: Request) -> Result<(), DeviceError> {
@@ -187,10 +172,7 @@ impl Bench {
     /// stored in memory only, so there can be no more such pages than entries in memory.
     fn check_table(&mut self) {
         let config = self.flash.config();
-        let Some(entries) = config
-            .cached_entries
-            .filter(|_| config.layer == LayerKind::Dftl)
-        else {
+        let Some(entries) = config.cached_entries.filter(|_| config.layer == LayerKind::Dftl) else {
             return;
         };
         let per_page = config.page_bytes / 4;
@@ -202,10 +184,7 @@ impl Bench {
             seen.moved.get(owner).is_some_and(|&moved| moved > written)
         };
         let ahead = (0..logical).filter(ahead).count();
-        assert!(
-            ahead <= entries as usize,
-            "{ahead} entries are not on flash, {entries} fit in memory"
-        );
+        assert!(ahead <= entries as usize, "{ahead} entries are not on flash, {entries} fit in memory");
     }
 
     /// Every logical page has exactly the copy it should have, and the counts add up.
@@ -216,21 +195,14 @@ impl Bench {
             let expected = self.expected[page as usize].map(|content| (page as u32, content));
             assert_eq!(stored, expected, "page {page}");
             let block = physical.map(|physical| self.flash.observer().geometry.block_of(physical));
-            assert_eq!(
-                self.flash.erase_count_of(page).is_some(),
-                block.is_some(),
-                "page {page}"
-            );
+            assert_eq!(self.flash.erase_count_of(page).is_some(), block.is_some(), "page {page}");
         }
         let report = self.flash.report();
         let seen = self.flash.observer();
         let causes = report.programs_by_cause;
         let copies = causes.cleaning + causes.merge + causes.wear;
         assert_eq!(report.host_writes, self.written);
-        assert_eq!(
-            (report.host_reads, report.host_trims),
-            (self.reads, self.trims)
-        );
+        assert_eq!((report.host_reads, report.host_trims), (self.reads, self.trims));
         assert_eq!(causes.host, self.written);
         assert_eq!(causes.total(), report.programs);
         if self.preconditioned == 0 {
@@ -239,10 +211,7 @@ impl Bench {
             assert_eq!(causes.map, seen.map_programs);
             assert_eq!(report.erases, seen.erase_count);
             assert_eq!(report.reads, seen.reads);
-            assert_eq!(
-                report.wear.max,
-                seen.erases.iter().copied().max().unwrap_or(0)
-            );
+            assert_eq!(report.wear.max, seen.erases.iter().copied().max().unwrap_or(0));
             let bad = seen.bad.iter().filter(|&&bad| bad).count() as u32;
             assert_eq!(report.wear.bad_blocks, bad);
         }
@@ -252,24 +221,10 @@ impl Bench {
 }
 
 const LAYERS: [&str; 9] = [
-    "ftl=page",
-    "ftl=page,frontiers=2",
-    "ftl=dftl,cmt=3",
-    "ftl=dftl,cmt=9,frontiers=2",
-    "ftl=dftl,cmt=all",
-    "ftl=block",
-    "ftl=bast,log_blocks=3",
-    "ftl=fast,log_blocks=2",
-    "ftl=fast,log_blocks=4",
+    "ftl=page", "ftl=page,frontiers=2", "ftl=dftl,cmt=3", "ftl=dftl,cmt=9,frontiers=2", "ftl=dftl,cmt=all", "ftl=block",
+    "ftl=bast,log_blocks=3", "ftl=fast,log_blocks=2", "ftl=fast,log_blocks=4",
 ];
-const CLEANING: [&str; 6] = [
-    "gc=greedy",
-    "gc=fifo",
-    "gc=random",
-    "gc=d-choices,d=3",
-    "gc=cost-benefit",
-    "gc=ee-greedy",
-];
+const CLEANING: [&str; 6] = ["gc=greedy", "gc=fifo", "gc=random", "gc=d-choices,d=3", "gc=cost-benefit", "gc=ee-greedy"];
 const WEAR: [&str; 4] = ["wl=none", "wl=dynamic", "wl=static:0", "wl=static:3"];
 
 /// Every combination of settings that behaves differently.
@@ -325,10 +280,9 @@ fn in_parallel(devices: Vec<String>, run: impl Fn(&str) + Sync) {
 #[test]
 fn contents_survive_every_combination() {
     in_parallel(combinations(), |settings| {
-        for geometry in [
-            "blocks=24,pages_per_block=8,page_size=64,rho=0.7",
-            "blocks=40,pages_per_block=5,page_size=128,rho=0.85",
-        ] {
+        for geometry in
+            ["blocks=24,pages_per_block=8,page_size=64,rho=0.7", "blocks=40,pages_per_block=5,page_size=128,rho=0.85"]
+        {
             let device = format!("flash:slc-mt29f4g08aaa,{geometry},{settings}");
             let mut bench = Bench::new(&device);
             let pages = bench.flash.logical_pages();
@@ -351,9 +305,7 @@ fn contents_survive_every_combination() {
 /// A sequential log block is ahead of its data block, and its last page is overwritten.
 #[test]
 fn fast_preserves_a_page_that_a_sequential_log_block_is_ahead_of() {
-    let mut bench = Bench::new(
-        "flash:slc-mt29f4g08aaa,blocks=12,pages_per_block=8,rho=0.7,ftl=fast,log_blocks=3",
-    );
+    let mut bench = Bench::new("flash:slc-mt29f4g08aaa,blocks=12,pages_per_block=8,rho=0.7,ftl=fast,log_blocks=3");
     let writes = [0, 1, 2, 0, 1, 2, 3, 3, 4, 8, 8, 0, 3];
     for page in writes {
         bench.serve(Request::Write(page)).expect("endures");
@@ -400,11 +352,7 @@ fn contents_survive_the_end_of_life() {
     let fresh = format!("flash:{},rho=0.7,precondition=steady", chip.display());
     let mut fresh = Flash::new(&fresh.parse().expect("well-formed")).expect("works");
     let wear = fresh.report().wear;
-    assert_eq!(
-        (wear.max, wear.bad_blocks),
-        (0, 0),
-        "worn before it was delivered"
-    );
+    assert_eq!((wear.max, wear.bad_blocks), (0, 0), "worn before it was delivered");
     in_parallel(combinations(), |settings| {
         let device = format!("flash:{},rho=0.7,{settings}", chip.display());
         let mut bench = Bench::new(&device);
@@ -414,13 +362,7 @@ fn contents_survive_the_end_of_life() {
             let request = workload(&mut state, at, pages);
             bench.serve(request).err()
         });
-        let Some(DeviceError::WornOut {
-            host_writes,
-            host_bytes,
-            bad_blocks,
-            blocks,
-        }) = failed
-        else {
+        let Some(DeviceError::WornOut { host_writes, host_bytes, bad_blocks, blocks }) = failed else {
             panic!("{device}: never worn out, but {failed:?}");
         };
         assert_eq!(host_writes, bench.written, "{device}");
@@ -431,9 +373,7 @@ fn contents_survive_the_end_of_life() {
         assert!(programs <= 24 * 8 * 7, "{device}: {programs} programs");
         bench.check();
         for page in 0..pages {
-            bench
-                .serve(Request::Read(page))
-                .expect("a worn-out device still reads");
+            bench.serve(Request::Read(page)).expect("a worn-out device still reads");
         }
         assert!(bench.flash.write(0).is_err() && bench.flash.trim(0).is_err());
     });
@@ -442,25 +382,14 @@ fn contents_survive_the_end_of_life() {
 
 #[test]
 fn preconditioned_devices_are_full_and_fresh() {
-    for settings in combinations()
-        .iter()
-        .filter(|settings| settings.contains("wl=none"))
-    {
-        let device = format!(
-            "flash:slc-mt29f4g08aaa,blocks=48,pages_per_block=8,page_size=64,rho=0.7,precondition=steady,{settings}"
-        );
+    for settings in combinations().iter().filter(|settings| settings.contains("wl=none")) {
+        let device =
+            format!("flash:slc-mt29f4g08aaa,blocks=48,pages_per_block=8,page_size=64,rho=0.7,precondition=steady,{settings}");
         let mut bench = Bench::new(&device);
-        assert!(
-            bench.preconditioned > bench.flash.logical_pages(),
-            "{device}"
-        );
+        assert!(bench.preconditioned > bench.flash.logical_pages(), "{device}");
         let report = bench.flash.report();
         assert_eq!(report.mapped_pages, report.logical_pages, "{device}");
-        assert_eq!(
-            (report.programs, report.erases, report.wear.max),
-            (0, 0, 0),
-            "{device}"
-        );
+        assert_eq!((report.programs, report.erases, report.wear.max), (0, 0, 0), "{device}");
         bench.serve(Request::Write(3)).expect("writes");
         bench.check();
     }
@@ -472,11 +401,8 @@ fn requests(pages: u64) -> impl Strategy<Value = Vec<Request>> {
         1 => Request::Trim(page),
         _ => Request::Write(page),
     });
-    let stream = (0..pages, 1..24u64).prop_map(move |(first, count)| {
-        (first..(first + count).min(pages))
-            .map(Request::Write)
-            .collect()
-    });
+    let stream =
+        (0..pages, 1..24u64).prop_map(move |(first, count)| (first..(first + count).min(pages)).map(Request::Write).collect());
     let piece = prop_oneof![one.prop_map(|request| vec![request]), stream];
     prop::collection::vec(piece, 0..120).prop_map(|pieces: Vec<Vec<Request>>| pieces.concat())
 }

@@ -15,9 +15,7 @@ fn bytes_per_page(settings: &str) -> f64 {
     let taken = measure(|| {
         let mut flash = Flash::new(&config).expect("it can be made");
         for page in 0..pages / 2 {
-            flash
-                .write(page * 7919 % flash.logical_pages())
-                .expect("room");
+            flash.write(page * 7919 % flash.logical_pages()).expect("room");
         }
         written = Some(flash);
     });
@@ -27,13 +25,7 @@ fn bytes_per_page(settings: &str) -> f64 {
 
 #[test]
 fn a_physical_page_takes_at_most_ten_bytes() {
-    for settings in [
-        "",
-        ",gc=cost-benefit,frontiers=2",
-        ",ftl=bast",
-        ",ftl=fast",
-        ",ftl=block",
-    ] {
+    for settings in ["", ",gc=cost-benefit,frontiers=2", ",ftl=bast", ",ftl=fast", ",ftl=block"] {
         let bytes = bytes_per_page(settings);
         println!("{settings}: {bytes:.2} bytes a physical page");
         // Each page needs at least the number of its owner.

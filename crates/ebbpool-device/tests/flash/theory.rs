@@ -9,17 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ebbpool_device::flash::{Flash, FlashConfig, FlashReport, closed_forms};
 
 /// The spare space in the tables of expected values, as rho.
-const RHOS: [f64; 9] = [
-    1.0 / 1.07,
-    0.93,
-    1.0 / 1.125,
-    0.875,
-    0.80,
-    0.78125,
-    0.75,
-    0.72,
-    0.50,
-];
+const RHOS: [f64; 9] = [1.0 / 1.07, 0.93, 1.0 / 1.125, 0.875, 0.80, 0.78125, 0.75, 0.72, 0.50];
 const BLOCK_SIZES: [u32; 5] = [16, 32, 64, 128, 256];
 /// The number of blocks for which the agreement is promised.
 const BLOCKS: u32 = 2048;
@@ -56,12 +46,7 @@ fn write(flash: &mut Flash, count: u64, mut page: impl FnMut() -> u64) {
 
 /// Fills the device, makes `warm` writes and reports the next `counted` ones; both in multiples of
 /// the logical pages.
-fn measure(
-    settings: &str,
-    warm: f64,
-    counted: f64,
-    mut page: impl FnMut(u64) -> u64,
-) -> FlashReport {
+fn measure(settings: &str, warm: f64, counted: f64, mut page: impl FnMut(u64) -> u64) -> FlashReport {
     let mut flash = device(&format!("{settings},precondition=full"));
     let pages = flash.logical_pages();
     let writes = |times: f64| (times * pages as f64) as u64;
@@ -94,11 +79,7 @@ fn amplification(report: &FlashReport) -> f64 {
 
 fn within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     let off = measured / expected - 1.0;
-    assert!(
-        off.abs() <= tolerance,
-        "{what}: measured {measured:.4}, expected {expected:.4}, {:+.2} %",
-        100.0 * off
-    );
+    assert!(off.abs() <= tolerance, "{what}: measured {measured:.4}, expected {expected:.4}, {:+.2} %", 100.0 * off);
 }
 
 /// Runs the jobs on all cores; returns their results in order.
@@ -114,10 +95,7 @@ fn parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R
                     jobs.get(at).map(|job| (at, job))
                 } {
                     let result = run(job);
-                    results
-                        .lock()
-                        .expect("no thread panicked")
-                        .push((at, result));
+                    results.lock().expect("no thread panicked").push((at, result));
                 }
             });
         }
@@ -130,9 +108,7 @@ fn parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R
 /// The cases, largest first so that the cores finish together.
 fn greedy_cases() -> Vec<(f64, u32)> {
     let sizes = BLOCK_SIZES.iter().rev();
-    sizes
-        .flat_map(|&pages| RHOS.map(|rho| (rho, pages)))
-        .collect()
+    sizes.flat_map(|&pages| RHOS.map(|rho| (rho, pages))).collect()
 }
 
 fn greedy(&(rho, pages): &(f64, u32)) -> FlashReport {
@@ -177,21 +153,12 @@ fn greedy_occupies_blocks_as_the_mean_field_says() {
                 *sum += count as f64 / closed as f64 / 50.0;
             }
         }
-        let expected = closed_forms::greedy_steady_state(rho, 64)
-            .expect("in range")
-            .occupancy;
-        let apart: f64 = measured
-            .iter()
-            .zip(&expected)
-            .map(|(m, e)| (m - e).abs())
-            .sum();
+        let expected = closed_forms::greedy_steady_state(rho, 64).expect("in range").occupancy;
+        let apart: f64 = measured.iter().zip(&expected).map(|(m, e)| (m - e).abs()).sum();
         // Half of this is the share of blocks whose number of pages differs from the prediction.
         assert!(apart / 2.0 < 0.02, "rho {rho}: {apart}");
         for (j, (m, e)) in measured.iter().zip(&expected).enumerate() {
-            assert!(
-                (m - e).abs() < 0.01,
-                "rho {rho}: {m} of the blocks have {j} pages, not {e}"
-            );
+            assert!((m - e).abs() < 0.01, "rho {rho}: {m} of the blocks have {j} pages, not {e}");
         }
     }
 }
@@ -199,22 +166,10 @@ fn greedy_occupies_blocks_as_the_mean_field_says() {
 #[test]
 fn fifo_agrees_with_its_closed_form() {
     let cases = [1.0 / 1.07, 0.875, 0.8, 0.78125];
-    let reports = parallel(&cases, |rho| {
-        measure(
-            &format!("blocks={BLOCKS},rho={rho},gc=fifo"),
-            5.0,
-            5.0,
-            uniform(2),
-        )
-    });
+    let reports = parallel(&cases, |rho| measure(&format!("blocks={BLOCKS},rho={rho},gc=fifo"), 5.0, 5.0, uniform(2)));
     for (rho, report) in cases.into_iter().zip(reports) {
         let expected = closed_forms::fifo(rho).expect("in range");
-        within(
-            &format!("rho {rho}"),
-            amplification(&report),
-            expected,
-            0.005,
-        );
+        within(&format!("rho {rho}"), amplification(&report), expected, 0.005);
         // FIFO erases blocks in turn.
         assert!(report.wear.max - report.wear.min <= 1, "{:?}", report.wear);
     }
@@ -242,9 +197,7 @@ fn random_and_sampled_cleaning_agree_with_theory() {
         ("rho=0.8,wl=static:4", 2.599),
         ("rho=0.8,frontiers=2", 2.599),
     ];
-    let reports = parallel(&cases, |(settings, _)| {
-        measure(&format!("blocks={BLOCKS},{settings}"), 5.0, 5.0, uniform(4))
-    });
+    let reports = parallel(&cases, |(settings, _)| measure(&format!("blocks={BLOCKS},{settings}"), 5.0, 5.0, uniform(4)));
     for ((settings, expected), report) in cases.into_iter().zip(reports) {
         within(settings, amplification(&report), expected, 0.01);
     }
@@ -271,34 +224,18 @@ struct SkewedCase {
 }
 
 fn skewed_cases() -> Vec<SkewedCase> {
-    let policies = [
-        "gc=greedy",
-        "gc=fifo",
-        "gc=greedy,frontiers=2",
-        "gc=cost-benefit",
-        "gc=cost-benefit,frontiers=2",
-    ];
+    let policies = ["gc=greedy", "gc=fifo", "gc=greedy,frontiers=2", "gc=cost-benefit", "gc=cost-benefit,frontiers=2"];
     let rows = SKEWED.into_iter();
     rows.flat_map(|(rho, data, writes, values)| {
         let cells = policies.into_iter().zip(values);
-        cells.map(move |(policy, expected)| SkewedCase {
-            rho,
-            data,
-            writes,
-            policy,
-            expected,
-        })
+        cells.map(move |(policy, expected)| SkewedCase { rho, data, writes, policy, expected })
     })
     .collect()
 }
 
 fn skewed(case: &SkewedCase) -> FlashReport {
     // 1,024 closed blocks, as in the independent simulation. Cold data take long to settle.
-    let settings = format!(
-        "blocks=1028,rho={},{}",
-        case.rho,
-        case.policy.trim_start_matches("gc=greedy,")
-    );
+    let settings = format!("blocks=1028,rho={},{}", case.rho, case.policy.trim_start_matches("gc=greedy,"));
     let settings = settings.trim_end_matches(",gc=greedy").to_string();
     measure(&settings, 12.0, 8.0, hot_cold(case.data, case.writes))
 }
@@ -308,19 +245,9 @@ fn hot_and_cold_data_order_the_policies() {
     let cases = skewed_cases();
     let measured: Vec<f64> = parallel(&cases, skewed).iter().map(amplification).collect();
     for (case, measured) in cases.iter().zip(&measured) {
-        let SkewedCase {
-            rho,
-            data,
-            writes,
-            policy,
-            expected,
-        } = case;
+        let SkewedCase { rho, data, writes, policy, expected } = case;
         // With a second frontier, ties between victims matter.
-        let tolerance = if policy.contains("frontiers=2") {
-            0.06
-        } else {
-            0.03
-        };
+        let tolerance = if policy.contains("frontiers=2") { 0.06 } else { 0.03 };
         let what = format!("rho {rho}, {data}/{writes} {policy}");
         within(&what, *measured, *expected, tolerance);
     }
@@ -354,8 +281,7 @@ fn mqsim_measures_the_same() {
 }
 
 /// For these numbers of log blocks on 1,024 data blocks: BAST and FAST, measured in independent simulations.
-const LOG_BLOCKS: [(u32, f64, f64); 3] =
-    [(8, 64.49, 46.43), (32, 62.99, 23.01), (128, 56.96, 8.43)];
+const LOG_BLOCKS: [(u32, f64, f64); 3] = [(8, 64.49, 46.43), (32, 62.99, 23.01), (128, 56.96, 8.43)];
 
 fn hybrid(&(layer, log_blocks): &(&str, u32)) -> FlashReport {
     let blocks = 1024 + log_blocks + 2;
@@ -366,9 +292,7 @@ fn hybrid(&(layer, log_blocks): &(&str, u32)) -> FlashReport {
 
 fn hybrid_cases() -> Vec<(&'static str, u32)> {
     let layers = ["bast", "fast"].into_iter();
-    layers
-        .flat_map(|layer| LOG_BLOCKS.map(|(log_blocks, ..)| (layer, log_blocks)))
-        .collect()
+    layers.flat_map(|layer| LOG_BLOCKS.map(|(log_blocks, ..)| (layer, log_blocks))).collect()
 }
 
 #[test]
@@ -380,35 +304,15 @@ fn log_blocks_cost_what_their_closed_forms_say() {
         let measured = amplification(&report);
         let erases = report.erases as f64 / report.host_writes as f64;
         if layer == "bast" {
-            within(
-                &what,
-                measured,
-                closed_forms::bast(64, log_blocks, 1024),
-                0.01,
-            );
-            within(
-                &what,
-                erases,
-                2.0 * (1.0 - f64::from(log_blocks) / 1024.0),
-                0.02,
-            );
+            within(&what, measured, closed_forms::bast(64, log_blocks, 1024), 0.01);
+            within(&what, erases, 2.0 * (1.0 - f64::from(log_blocks) / 1024.0), 0.02);
         } else {
-            within(
-                &what,
-                measured,
-                closed_forms::fast(64, log_blocks, 1024),
-                0.04,
-            );
+            within(&what, measured, closed_forms::fast(64, log_blocks, 1024), 0.04);
         }
         let row = LOG_BLOCKS.iter().find(|row| row.0 == log_blocks);
         let independent = row.map(|row| if layer == "bast" { row.1 } else { row.2 });
         within(&what, measured, independent.expect("a row"), 0.03);
-        within(
-            &what,
-            report.predicted_write_amplification.expect("a form"),
-            measured,
-            0.04,
-        );
+        within(&what, report.predicted_write_amplification.expect("a form"), measured, 0.04);
     }
 }
 
@@ -416,14 +320,8 @@ const ALL_LAYERS: [&str; 5] = ["ftl=block", "ftl=bast", "ftl=fast", "", "ftl=dft
 
 #[test]
 fn layers_are_ordered_for_random_writes_and_equal_for_sequential_ones() {
-    let settings = |layer: &&str| {
-        format!("blocks=512,rho=0.85,{layer}")
-            .trim_end_matches(',')
-            .to_string()
-    };
-    let random = parallel(&ALL_LAYERS, |layer| {
-        measure(&settings(layer), 0.5, 1.5, uniform(8))
-    });
+    let settings = |layer: &&str| format!("blocks=512,rho=0.85,{layer}").trim_end_matches(',').to_string();
+    let random = parallel(&ALL_LAYERS, |layer| measure(&settings(layer), 0.5, 1.5, uniform(8)));
     let random: Vec<f64> = random.iter().map(amplification).collect();
     assert!(random.is_sorted_by(|a, b| a >= b), "{random:?}");
     within("block mapping", random[0], 64.0, 0.005);
@@ -445,41 +343,17 @@ fn layers_are_ordered_for_random_writes_and_equal_for_sequential_ones() {
         }
         let report = flash.report();
         assert_eq!(report.programs, report.host_writes, "{layer}");
-        within(
-            layer,
-            report.erases as f64,
-            report.host_writes as f64 / 64.0,
-            0.001,
-        );
-        assert_eq!(
-            (report.merges.partial, report.merges.full),
-            (0, 0),
-            "{layer}"
-        );
-        assert_eq!(
-            report.write_amplification,
-            Some(1.0),
-            "{layer}: {:?}",
-            report.not_steady
-        );
+        within(layer, report.erases as f64, report.host_writes as f64 / 64.0, 0.001);
+        assert_eq!((report.merges.partial, report.merges.full), (0, 0), "{layer}");
+        assert_eq!(report.write_amplification, Some(1.0), "{layer}: {:?}", report.not_steady);
     }
 }
 
 #[test]
 fn a_table_in_memory_makes_dftl_page_mapping() {
-    for more in [
-        "",
-        ",gc=fifo",
-        ",frontiers=2,gc=cost-benefit",
-        ",wl=static:2",
-    ] {
+    for more in ["", ",gc=fifo", ",frontiers=2,gc=cost-benefit", ",wl=static:2"] {
         let run = |layer: &str| {
-            let mut report = measure(
-                &format!("blocks=256,rho=0.85{layer}{more}"),
-                1.0,
-                2.0,
-                uniform(9),
-            );
+            let mut report = measure(&format!("blocks=256,rho=0.85{layer}{more}"), 1.0, 2.0, uniform(9));
             report.device.clear();
             report
         };
@@ -500,17 +374,9 @@ fn a_small_cached_table_costs_what_its_misses_cost() {
     let report = flash.report();
     let misses = 1.0 - 64.0 / pages as f64;
     assert_eq!(report.reads_by_cause.host, 20_000);
-    within(
-        "reads",
-        report.reads_by_cause.map as f64,
-        20_000.0 * misses,
-        0.003,
-    );
+    within("reads", report.reads_by_cause.map as f64, 20_000.0 * misses, 0.003);
     // The 64 last pages of the sequential fill share one page of the table, or two.
-    assert!(
-        (1..=2).contains(&report.programs_by_cause.map),
-        "{report:?}"
-    );
+    assert!((1..=2).contains(&report.programs_by_cause.map), "{report:?}");
 
     // With one entry in memory a write misses, evicts a dirty entry (one read, one program) and reads
     // its own, as long as nothing is cleaned.
@@ -521,53 +387,22 @@ fn a_small_cached_table_costs_what_its_misses_cost() {
     let report = flash.report();
     assert_eq!(report.erases, 0);
     let misses = 2_000.0 * (1.0 - 1.0 / pages as f64);
-    within(
-        "map reads",
-        report.reads_by_cause.map as f64,
-        2.0 * misses,
-        0.005,
-    );
-    within(
-        "map programs",
-        report.programs_by_cause.map as f64,
-        misses,
-        0.005,
-    );
+    within("map reads", report.reads_by_cause.map as f64, 2.0 * misses, 0.005);
+    within("map programs", report.programs_by_cause.map as f64, misses, 0.005);
 
     // Cleaning has to update the table too, so it costs more than page mapping, and less the more of
     // the table is in memory.
     let settings = ["cmt=512", "cmt=8192", "cmt=all"];
-    let runs = parallel(&settings, |cmt| {
-        measure(
-            &format!("blocks=512,rho=0.8,ftl=dftl,{cmt}"),
-            2.0,
-            2.0,
-            uniform(11),
-        )
-    });
+    let runs = parallel(&settings, |cmt| measure(&format!("blocks=512,rho=0.8,ftl=dftl,{cmt}"), 2.0, 2.0, uniform(11)));
     let runs: Vec<f64> = runs.iter().map(amplification).collect();
     assert!(runs.is_sorted_by(|a, b| a > b), "{runs:?}");
     // The table must not crowd out the data, whichever block is cleaned and however little space is spare.
-    let tight = [
-        "gc=greedy,rho=0.93",
-        "gc=fifo,rho=0.93",
-        "gc=random,rho=0.9",
-        "gc=cost-benefit,rho=0.93",
-    ];
+    let tight = ["gc=greedy,rho=0.93", "gc=fifo,rho=0.93", "gc=random,rho=0.9", "gc=cost-benefit,rho=0.93"];
     for (settings, report) in tight.iter().zip(parallel(&tight, |settings| {
         let settings = settings.trim_start_matches("gc=greedy,");
-        measure(
-            &format!("blocks=512,{settings},ftl=dftl,cmt=16"),
-            0.5,
-            0.5,
-            uniform(16),
-        )
+        measure(&format!("blocks=512,{settings},ftl=dftl,cmt=16"), 0.5, 0.5, uniform(16))
     })) {
-        assert!(
-            amplification(&report) < 60.0,
-            "{settings}: {}",
-            amplification(&report)
-        );
+        assert!(amplification(&report) < 60.0, "{settings}: {}", amplification(&report));
     }
 }
 
@@ -586,16 +421,11 @@ fn merges_take_the_time_of_their_operations() {
         let mut flash = device(&settings);
         flash.write(64).expect("endures");
         let merged = flash.write(0).expect("endures").micros();
-        assert!(
-            (merged - (63.0 * copy + 1500.0) - program).abs() < 1e-6,
-            "{merged}"
-        );
+        assert!((merged - (63.0 * copy + 1500.0) - program).abs() < 1e-6, "{merged}");
 
         // All pages in order: one erase.
         let mut flash = device(&settings);
-        let times: Vec<f64> = (0..64)
-            .map(|page| flash.write(page).expect("endures").micros())
-            .collect();
+        let times: Vec<f64> = (0..64).map(|page| flash.write(page).expect("endures").micros()).collect();
         assert!((times[63] - 1500.0 - program).abs() < 1e-6, "{times:?}");
         let merges = flash.report().merges;
         assert_eq!((merges.switch, merges.partial, merges.full), (1, 0, 0));
@@ -612,10 +442,7 @@ fn reclaiming_a_shared_log_block_is_a_latency_spike() {
         flash.write(block * 64 + 5).expect("endures");
     }
     let spike = flash.write(70 * 64 + 5).expect("endures").micros();
-    assert!(
-        (spike - 64.0 * (64.0 * 245.0 + 1500.0) - 1500.0 - 220.0).abs() < 1e-3,
-        "{spike}"
-    );
+    assert!((spike - 64.0 * (64.0 * 245.0 + 1500.0) - 1500.0 - 220.0).abs() < 1e-3, "{spike}");
     let report = flash.report();
     assert_eq!((report.merges.full, report.erases), (64, 65));
     assert_eq!(report.write_time.max_us, spike);
@@ -639,11 +466,7 @@ fn wear_levelling_keeps_hot_blocks_from_wearing_out_alone() {
         // Cold data occupy their blocks for ever, unless they are moved.
         assert_eq!(none.wear.min, 0, "{layer}");
         assert!(none.wear.max > 25, "{layer}: {:?}", none.wear);
-        assert!(
-            levelled.wear.max - levelled.wear.min <= 14,
-            "{layer}: {:?}",
-            levelled.wear
-        );
+        assert!(levelled.wear.max - levelled.wear.min <= 14, "{layer}: {:?}", levelled.wear);
         assert!(levelled.wear.evenness > none.wear.evenness, "{layer}");
         assert!(levelled.programs_by_cause.wear > 0 && levelled.erases_by_cause.wear > 0);
         assert_eq!(none.programs_by_cause.wear, 0);
@@ -656,15 +479,8 @@ fn a_run_that_is_not_steady_says_so() {
     let pages = flash.logical_pages();
     write(&mut flash, 1000, || 7);
     let report = flash.report();
-    assert_eq!(
-        (report.write_amplification, report.lifetime_host_bytes),
-        (None, None)
-    );
-    assert!(
-        report
-            .not_steady
-            .is_some_and(|why| why.contains("no block has been erased"))
-    );
+    assert_eq!((report.write_amplification, report.lifetime_host_bytes), (None, None));
+    assert!(report.not_steady.is_some_and(|why| why.contains("no block has been erased")));
     let mut draw = SplitMix(13);
     write(&mut flash, pages, || draw.below(pages));
     assert_eq!(flash.report().write_amplification, None);
@@ -672,33 +488,13 @@ fn a_run_that_is_not_steady_says_so() {
     let report = flash.report();
     assert_eq!(report.not_steady, None);
     let settled = report.write_amplification.expect("steady");
-    within(
-        "uniform",
-        settled,
-        report.predicted_write_amplification.expect("a form"),
-        0.03,
-    );
+    within("uniform", settled, report.predicted_write_amplification.expect("a form"), 0.03);
 
     // blocks x pages x bytes x endurance / write amplification: the run is too short to measure the spread.
     let lifetime = 256.0 * 64.0 * 2048.0 * 100_000.0 / settled;
-    assert!(
-        report
-            .lifetime_assumes
-            .as_ref()
-            .is_some_and(|text| text.contains("too few"))
-    );
-    within(
-        "lifetime",
-        report.lifetime_host_bytes.expect("steady"),
-        lifetime,
-        1e-12,
-    );
-    within(
-        "days",
-        report.lifetime_days(1e9).expect("steady"),
-        lifetime / 1e9,
-        1e-12,
-    );
+    assert!(report.lifetime_assumes.as_ref().is_some_and(|text| text.contains("too few")));
+    within("lifetime", report.lifetime_host_bytes.expect("steady"), lifetime, 1e-12);
+    within("days", report.lifetime_days(1e9).expect("steady"), lifetime / 1e9, 1e-12);
     assert_eq!(report.lifetime_days(0.0), None);
 }
 
@@ -708,12 +504,7 @@ fn preconditioning_settles_write_amplification() {
     let pages = flash.logical_pages();
     let mut draw = SplitMix(14);
     write(&mut flash, pages, || draw.below(pages));
-    within(
-        "from the first write",
-        amplification(&flash.report()),
-        2.599,
-        0.015,
-    );
+    within("from the first write", amplification(&flash.report()), 2.599, 0.015);
 }
 
 #[test]
@@ -732,19 +523,11 @@ fn tables() {
     println!("greedy: rho, pages a block, measured, closed form");
     for (&(rho, pages), report) in cases.iter().zip(parallel(&cases, greedy)) {
         let form = closed_forms::greedy(rho, pages).unwrap_or(f64::NAN);
-        println!(
-            "{rho:.4} {pages:>4} {:.3} {form:.3}",
-            amplification(&report)
-        );
+        println!("{rho:.4} {pages:>4} {:.3} {form:.3}", amplification(&report));
     }
     println!("fifo: rho, measured, closed form");
     for rho in RHOS {
-        let report = measure(
-            &format!("blocks={BLOCKS},rho={rho},gc=fifo"),
-            5.0,
-            5.0,
-            uniform(2),
-        );
+        let report = measure(&format!("blocks={BLOCKS},rho={rho},gc=fifo"), 5.0, 5.0, uniform(2));
         let form = closed_forms::fifo(rho).unwrap_or(f64::NAN);
         println!("{rho:.4} {:.3} {form:.3}", amplification(&report));
     }
@@ -768,15 +551,10 @@ fn tables() {
     for (&(layer, log_blocks), report) in cases.iter().zip(parallel(&cases, hybrid)) {
         let form = report.predicted_write_amplification.unwrap_or(f64::NAN);
         let erases = report.erases as f64 / report.host_writes as f64;
-        println!(
-            "{layer} {log_blocks:>4} {:.2} {form:.2} {erases:.3}",
-            amplification(&report)
-        );
+        println!("{layer} {log_blocks:>4} {:.2} {form:.2} {erases:.3}", amplification(&report));
     }
     println!("random writes: layer, measured");
-    let layers = ALL_LAYERS
-        .iter()
-        .filter(|layer| !layer.starts_with("ftl=dftl"));
+    let layers = ALL_LAYERS.iter().filter(|layer| !layer.starts_with("ftl=dftl"));
     for layer in layers {
         let settings = format!("blocks=512,rho=0.85,{layer}");
         let report = measure(settings.trim_end_matches(','), 0.5, 1.5, uniform(8));
@@ -784,21 +562,13 @@ fn tables() {
     }
     println!("wear levelling, uniform writes: measured, standard deviation and mean of erases");
     for wear in ["", ",wl=static:4", ",wl=static:20"] {
-        let report = measure(
-            &format!("blocks={BLOCKS},rho=0.8{wear}"),
-            5.0,
-            5.0,
-            uniform(4),
-        );
+        let report = measure(&format!("blocks={BLOCKS},rho=0.8{wear}"), 5.0, 5.0, uniform(4));
         let (amplification, wl) = (amplification(&report), &report.wear);
         println!("{wear} {amplification:.3} {:.2} {:.1}", wl.sd, wl.mean);
     }
     println!("DFTL: cached entries, measured");
     for cmt in ["cmt=512", "cmt=8192", "cmt=32768", "cmt=all"] {
         let settings = format!("blocks=1024,rho=0.8,ftl=dftl,{cmt}");
-        println!(
-            "{cmt} {:.3}",
-            amplification(&measure(&settings, 3.0, 3.0, uniform(11)))
-        );
+        println!("{cmt} {:.3}", amplification(&measure(&settings, 3.0, 3.0, uniform(11))));
     }
 }

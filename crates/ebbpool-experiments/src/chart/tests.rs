@@ -12,24 +12,11 @@ fn members_of_a_group_differ_by_their_ends() {
 fn a_line_looks_the_same_in_every_panel_and_like_no_other() {
     let plan = |lines: &[(&str, &'static str)]| PanelPlan {
         bases: lines.iter().map(|(_, base)| *base).collect(),
-        panel: Panel {
-            title: String::new(),
-            x: axis(),
-            y: axis(),
-            series: lines.iter().map(|(name, _)| line(name)).collect(),
-        },
+        panel: Panel { title: String::new(), x: axis(), y: axis(), series: lines.iter().map(|(name, _)| line(name)).collect() },
     };
     let panels = with_marks(vec![
-        plan(&[
-            ("as printed", "fd-buffer"),
-            ("exact", "fd-buffer"),
-            ("best", "fd-static"),
-        ]),
-        plan(&[
-            ("exact", "fd-buffer"),
-            ("LRU", "lru"),
-            ("as printed", "fd-buffer"),
-        ]),
+        plan(&[("as printed", "fd-buffer"), ("exact", "fd-buffer"), ("best", "fd-static")]),
+        plan(&[("exact", "fd-buffer"), ("LRU", "lru"), ("as printed", "fd-buffer")]),
     ]);
     let [first, second] = [&panels[0].series, &panels[1].series];
     assert_eq!(Some(first[0].mark), Mark::of_policy("fd-buffer"));
@@ -40,20 +27,11 @@ fn a_line_looks_the_same_in_every_panel_and_like_no_other() {
 }
 
 fn axis() -> Axis {
-    Axis {
-        label: String::new(),
-        range: 0.0..1.0,
-        is_log: false,
-        ticks: Ticks::Round(""),
-    }
+    Axis { label: String::new(), range: 0.0..1.0, is_log: false, ticks: Ticks::Round("") }
 }
 
 fn line(name: &str) -> DataSeries {
-    DataSeries {
-        name: name.into(),
-        mark: Mark::default(),
-        points: Vec::new(),
-    }
+    DataSeries { name: name.into(), mark: Mark::default(), points: Vec::new() }
 }
 
 #[test]

@@ -133,10 +133,7 @@ pub(crate) struct ImprovementCheck {
 
 /// A percentage, or a range of percentages.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected per cent, such as 21, or a range such as [7, 13]"
-)]
+#[serde(untagged, expecting = "expected per cent, such as 21, or a range such as [7, 13]")]
 pub(crate) enum Percent {
     One(f64),
     Range([f64; 2]),
@@ -363,38 +360,22 @@ impl<'a> Check<'a> {
     /// The policies of the check.
     pub(crate) fn policies(&self) -> Vec<&str> {
         match self {
-            Check::Order(order) | Check::NoWinner(order) => {
-                order.iter().map(String::as_str).collect()
-            }
+            Check::Order(order) | Check::NoWinner(order) => order.iter().map(String::as_str).collect(),
             Check::Best(best) | Check::Worst(best) => {
                 let against = best.against.iter().map(String::as_str);
                 against.chain([best.policy.as_str()]).collect()
             }
             Check::Improvement(it) => vec![&it.of, &it.over],
-            Check::Trend(it) => [Some(&it.policy), it.over.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(String::as_str)
-                .collect(),
-            Check::Peak(it) | Check::Valley(it) => [Some(&it.policy), it.over.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(String::as_str)
-                .collect(),
+            Check::Trend(it) => [Some(&it.policy), it.over.as_ref()].into_iter().flatten().map(String::as_str).collect(),
+            Check::Peak(it) | Check::Valley(it) => {
+                [Some(&it.policy), it.over.as_ref()].into_iter().flatten().map(String::as_str).collect()
+            }
             Check::Value(it) => vec![&it.policy],
             Check::Near(it) => {
-                let policies = it
-                    .policy
-                    .values()
-                    .iter()
-                    .map(|Text(policy)| policy.as_str());
+                let policies = it.policy.values().iter().map(|Text(policy)| policy.as_str());
                 policies.chain([it.to.as_str()]).collect()
             }
-            Check::Bound(it) => [Some(&it.policy), it.over.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(String::as_str)
-                .collect(),
+            Check::Bound(it) => [Some(&it.policy), it.over.as_ref()].into_iter().flatten().map(String::as_str).collect(),
             Check::Flat(it) => vec![&it.policy],
             Check::BestAt(it) => vec![&it.policy],
             Check::Ratio(it) => vec![&it.of, &it.to],

@@ -33,8 +33,7 @@ impl Document<'_> {
         let id = experiment.id.get_ref();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if id.is_empty() || !id.chars().all(plain) {
-            let problem =
-                format!("'{id}' is not an id; use lower-case letters, digits and hyphens");
+            let problem = format!("'{id}' is not an id; use lower-case letters, digits and hyphens");
             return Err(self.error(Some(experiment.id.span()), problem));
         }
         self.check_contents(experiment)?;
@@ -89,9 +88,7 @@ impl Document<'_> {
         }
         for (name, workload) in &experiment.workloads.0 {
             if !workload.get_ref().is_complete() {
-                let problem = format!(
-                    "workload '{name}' must have is, or quick and full, or references, and nothing else"
-                );
+                let problem = format!("workload '{name}' must have is, or quick and full, or references, and nothing else");
                 return Err(self.error(Some(workload.span()), problem));
             }
         }
@@ -99,17 +96,13 @@ impl Document<'_> {
             if let Contender::Group(group) = contender.get_ref()
                 && (group.template().is_none() || group.values().is_empty())
             {
-                let problem = format!(
-                    "policy '{name}' must have one of best-of, worst-of and each-of, and values in among"
-                );
+                let problem = format!("policy '{name}' must have one of best-of, worst-of and each-of, and values in among");
                 return Err(self.error(Some(contender.span()), problem));
             }
         }
         let mut names = HashSet::new();
         let all = contenders::of(experiment).into_iter();
-        let twice = all
-            .map(|participant| participant.name)
-            .find(|name| !names.insert(name.clone()));
+        let twice = all.map(|participant| participant.name).find(|name| !names.insert(name.clone()));
         twice.map_or(Ok(()), |name| {
             let problem = format!("two policies are called '{name}'; omit one with except");
             Err(self.error(None, problem))
@@ -128,10 +121,7 @@ impl Document<'_> {
             "there are seeds at full scale only; give the quick ones in [setting]"
         } else if seeds.iter().any(|seeds| repeated(seeds)) {
             "a seed occurs twice"
-        } else if !matches!(
-            experiment.kind,
-            ExperimentKind::Sweep | ExperimentKind::Timing
-        ) {
+        } else if !matches!(experiment.kind, ExperimentKind::Sweep | ExperimentKind::Timing) {
             "only experiments of kind sweep or timing have seeds"
         } else if experiment.vary.get(SEED).is_some() {
             "seed varies in [vary], and [setting] has seeds; use one of them"
@@ -240,9 +230,7 @@ impl<'a> KnownNames<'a> {
     fn wrong_policy<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
         let unknown = named.find(|name| !self.policies.iter().any(|policy| policy == name))?;
         let all = self.policies.join(", ");
-        Some(format!(
-            "there is no policy '{unknown}' here; the policies are {all}"
-        ))
+        Some(format!("there is no policy '{unknown}' here; the policies are {all}"))
     }
 
     /// As [`wrong_policy`](Self::wrong_policy), where a group may stand for its policies.
@@ -296,9 +284,7 @@ impl<'a> KnownNames<'a> {
         };
         let wrong = wrong.or_else(|| {
             let over_time = matches!(check, Check::Trend(_));
-            let along = check
-                .along()
-                .filter(|along| !over_time || *along != REFERENCES);
+            let along = check.along().filter(|along| !over_time || *along != REFERENCES);
             let on = match check {
                 Check::Depends(it) => Some(it.on.as_str()),
                 _ => None,
@@ -309,17 +295,14 @@ impl<'a> KnownNames<'a> {
             return wrong;
         }
         let along = check.along().unwrap_or_default();
-        let wrong = self
-            .wrong_value(&claim.at)
-            .or_else(|| self.wrong_one_of(along, &check.values_along()));
+        let wrong = self.wrong_value(&claim.at).or_else(|| self.wrong_one_of(along, &check.values_along()));
         if wrong.is_some() {
             return wrong;
         }
         wrong_in_check(&check).or_else(|| match check {
-            Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => Some(format!(
-                "'{}' is not the same policy at all points, so it is not fixed",
-                it.policy
-            )),
+            Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => {
+                Some(format!("'{}' is not the same policy at all points, so it is not fixed", it.policy))
+            }
             _ => None,
         })
     }
@@ -343,17 +326,10 @@ impl<'a> KnownNames<'a> {
     /// The values of a dimension at both scales.
     fn values_of(&self, name: &str) -> Vec<String> {
         if name == WORKLOAD {
-            return self
-                .experiment
-                .workloads
-                .names()
-                .map(str::to_string)
-                .collect();
+            return self.experiment.workloads.names().map(str::to_string).collect();
         }
         let scales = [Scale::Quick, Scale::Full];
-        let varied = scales
-            .iter()
-            .flat_map(|&scale| self.experiment.varied(scale));
+        let varied = scales.iter().flat_map(|&scale| self.experiment.varied(scale));
         let values = varied.filter(|(varied, _)| *varied == name);
         let mut all: Vec<String> = Vec::new();
         for Text(value) in values.flat_map(|(_, values)| values) {
@@ -371,42 +347,24 @@ fn wrong_in_check(check: &Check) -> Option<String> {
         Check::Value(it) if it.is.is_some() == it.about.is_some() => {
             Some("a value is either exact (is) or rough (about)".into())
         }
-        Check::Bound(BoundCheck {
-            over: Some(_),
-            percent: Some(_),
-            at_most: None,
-            ..
-        })
-        | Check::Bound(BoundCheck {
-            over: None,
-            percent: None,
-            at_most: Some(_),
-            ..
-        }) => None,
+        Check::Bound(BoundCheck { over: Some(_), percent: Some(_), at_most: None, .. })
+        | Check::Bound(BoundCheck { over: None, percent: None, at_most: Some(_), .. }) => None,
         Check::Bound(_) => Some("a bound has over and percent, or at-most".into()),
-        Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => {
-            Some("a ratio is at most a number above 0".into())
-        }
+        Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => Some("a ratio is at most a number above 0".into()),
         Check::Rank(it) if it.is == 0 => Some("the best rank is 1".into()),
         Check::Times(it) if it.is.is_some() == it.percent.is_some() => {
             Some("settings differ by a number of times (is) or by per cent (percent)".into())
         }
-        Check::Order(order) | Check::NoWinner(order) if order.len() < 2 => {
-            Some("an order has at least two policies".into())
-        }
+        Check::Order(order) | Check::NoWinner(order) if order.len() < 2 => Some("an order has at least two policies".into()),
         Check::Improvement(ImprovementCheck {
             percent: Percent::One(percent),
             take: PointAggregate::Most | PointAggregate::Least,
             ..
-        }) if percent.is_nan() || *percent <= 0.0 => {
-            Some("a limit of an improvement (take) is a number above 0".into())
-        }
+        }) if percent.is_nan() || *percent <= 0.0 => Some("a limit of an improvement (take) is a number above 0".into()),
         Check::Trend(it) if it.by.is_some() && it.over.is_some() => {
             Some("by is a change of the policy's own metric, without over".into())
         }
-        Check::Depends(it) if it.on == it.along => {
-            Some("the best value of a parameter depends on another parameter".into())
-        }
+        Check::Depends(it) if it.on == it.along => Some("the best value of a parameter depends on another parameter".into()),
         _ if range_of(check).is_some_and(|[low, high]| low.is_nan() || low >= high) => {
             Some("a range goes from the smaller to the larger number".into())
         }

@@ -4,9 +4,7 @@ use ebbpool_sim::Moment;
 
 use super::rules::{of_course, of_share};
 use super::{ClaimFinding, ClaimJudge, SAME, number};
-use crate::format::{
-    BestAtCheck, DependsCheck, FlatCheck, PeakCheck, REFERENCES, TrendCheck, TrendDirection,
-};
+use crate::format::{BestAtCheck, DependsCheck, FlatCheck, PeakCheck, REFERENCES, TrendCheck, TrendDirection};
 use crate::metric::Metric;
 use crate::ordered::Text;
 use crate::plan::PointCoordinates;
@@ -42,10 +40,7 @@ impl Curve<'_> {
         let values: Vec<f64> = self.values.iter().map(|(_, value)| sign * value).collect();
         let size = |most: f64, value: &f64| most.max(value.abs());
         let slack = SAME * values.iter().fold(0.0, size);
-        let right = values
-            .windows(2)
-            .filter(|pair| pair[1] >= pair[0] - slack)
-            .count();
+        let right = values.windows(2).filter(|pair| pair[1] >= pair[0] - slack).count();
         (right, values.len() - 1)
     }
 }
@@ -56,12 +51,8 @@ impl<'a> ClaimJudge<'a> {
     fn curves(&self, policy: &str, over: Option<&str>, along: &str) -> Vec<Curve<'a>> {
         if along == REFERENCES {
             let of_policy = self.points.iter().filter(|point| point.policy == policy);
-            let thirds = of_policy.filter_map(|point| {
-                Some(Curve {
-                    place: point.place.clone(),
-                    values: thirds(point, self.metric)?,
-                })
-            });
+            let thirds =
+                of_policy.filter_map(|point| Some(Curve { place: point.place.clone(), values: thirds(point, self.metric)? }));
             return thirds.collect();
         }
         let values: Vec<ValueAt> = match over {
@@ -69,10 +60,7 @@ impl<'a> ClaimJudge<'a> {
                 let all = self.improvements(policy, over).into_iter();
                 all.map(|one| (one.value(), one.place)).collect()
             }
-            None => self
-                .of(policy)
-                .map(|(point, value)| (value, &point.place))
-                .collect(),
+            None => self.of(policy).map(|(point, value)| (value, &point.place)).collect(),
         };
         let mut curves: Vec<Curve> = Vec::new();
         for (value, place) in values {
@@ -80,10 +68,7 @@ impl<'a> ClaimJudge<'a> {
             let rest = place.without(along);
             match curves.iter_mut().find(|curve| curve.place == rest) {
                 Some(curve) => curve.values.push((at, value)),
-                None => curves.push(Curve {
-                    place: rest,
-                    values: vec![(at, value)],
-                }),
+                None => curves.push(Curve { place: rest, values: vec![(at, value)] }),
             }
         }
         curves.retain(|curve| curve.values.len() > 1);
@@ -99,9 +84,7 @@ impl<'a> ClaimJudge<'a> {
         let by = it.by.unwrap_or(0.0);
         let goes_by = |least: f64| {
             let changes = curves.iter().map(|curve| curve.change(sign));
-            changes
-                .filter(|change| *change > 0.0 && *change >= least)
-                .count()
+            changes.filter(|change| *change > 0.0 && *change >= least).count()
         };
         let (mut steps, mut all_steps) = (0, 0);
         for curve in &curves {
@@ -175,18 +158,11 @@ impl<'a> ClaimJudge<'a> {
             100.0 * (most - least) / mean
         };
         let spreads: Vec<f64> = curves.iter().map(spread).collect();
-        let yes = spreads
-            .iter()
-            .filter(|spread| **spread <= it.percent)
-            .count();
+        let yes = spreads.iter().filter(|spread| **spread <= it.percent).count();
         let most = spreads.iter().copied().max_by(f64::total_cmp)?;
         Some(ClaimFinding {
             paper: format!("changes by at most {} %", number(it.percent)),
-            ours: format!(
-                "{yes} of {} curves; up to {} %",
-                spreads.len(),
-                number(most)
-            ),
+            ours: format!("{yes} of {} curves; up to {} %", spreads.len(), number(most)),
             verdict: of_share(yes, spreads.len())?,
         })
     }
@@ -224,9 +200,7 @@ impl<'a> ClaimJudge<'a> {
             }
         }
         groups.retain(|(_, found)| found.len() > 1);
-        let differs = |(_, found): &&(PointCoordinates, Vec<&str>)| {
-            found.windows(2).any(|pair| pair[0] != pair[1])
-        };
+        let differs = |(_, found): &&(PointCoordinates, Vec<&str>)| found.windows(2).any(|pair| pair[0] != pair[1]);
         let yes = groups.iter().filter(differs).count();
         let texts = groups.iter().map(|(place, found)| {
             let found = found.join(", ");

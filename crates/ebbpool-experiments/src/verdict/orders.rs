@@ -19,10 +19,8 @@ impl<'a> ClaimJudge<'a> {
             .filter_map(|(first, _)| {
                 let at = |policy: &String| self.at(policy, first);
                 let points: Vec<&Point> = order.iter().filter_map(at).collect();
-                let exception = points
-                    .windows(2)
-                    .map(|pair| (pair[0], pair[1]))
-                    .find(|(first, second)| !self.is_no_worse(first, second));
+                let exception =
+                    points.windows(2).map(|pair| (pair[0], pair[1])).find(|(first, second)| !self.is_no_worse(first, second));
                 (points.len() == order.len()).then_some(OrderAtPoint { exception })
             })
             .collect();
@@ -51,11 +49,7 @@ impl<'a> ClaimJudge<'a> {
             Cases::All => "",
             Cases::Most => " in most cases",
         };
-        self.finding(
-            &results,
-            format!("{} {end}{cases}", best.policy),
-            best.cases,
-        )
+        self.finding(&results, format!("{} {end}{cases}", best.policy), best.cases)
     }
 
     /// Whether a policy has this rank at the points. Policies with the same value share their ranks.
@@ -71,10 +65,7 @@ impl<'a> ClaimJudge<'a> {
                 (!rivals.is_empty()).then_some((best, last))
             })
             .collect();
-        let yes = ranks
-            .iter()
-            .filter(|(best, last)| (*best..=*last).contains(&it.is))
-            .count();
+        let yes = ranks.iter().filter(|(best, last)| (*best..=*last).contains(&it.is)).count();
         let mut found: Vec<String> = Vec::new();
         let most = ranks.iter().map(|(_, last)| *last).max()?;
         for rank in 1..=most {
@@ -109,9 +100,7 @@ impl<'a> ClaimJudge<'a> {
         let all = places.len();
         let most = counts.iter().copied().max().filter(|_| all > 0)?;
         let texts = policies.iter().zip(&counts);
-        let texts: Vec<String> = texts
-            .map(|(policy, count)| format!("{policy} at {count}"))
-            .collect();
+        let texts: Vec<String> = texts.map(|(policy, count)| format!("{policy} at {count}")).collect();
         Some(ClaimFinding {
             paper: "no winner".into(),
             ours: format!("of {all} points best: {}", texts.join(", ")),
@@ -126,15 +115,11 @@ impl<'a> ClaimJudge<'a> {
     /// The finding on a policy that is not the paper's, beside the policy that a claim is about.
     pub(super) fn beside(&self, guest: &str, policy: &str) -> Option<GuestFinding> {
         let pairs = self.pairs(guest, policy);
-        let better = pairs
-            .iter()
-            .filter(|(guest, other)| !self.is_no_worse(other, guest));
+        let better = pairs.iter().filter(|(guest, other)| !self.is_no_worse(other, guest));
         let better = better.count();
         let all = pairs.len();
-        (all > 0).then(|| GuestFinding {
-            policy: guest.into(),
-            ours: format!("better than {policy} at {better} of {all} points"),
-        })
+        (all > 0)
+            .then(|| GuestFinding { policy: guest.into(), ours: format!("better than {policy} at {better} of {all} points") })
     }
 
     /// The point of a policy that has a value at the same coordinates as `point`.
@@ -151,12 +136,7 @@ impl<'a> ClaimJudge<'a> {
             is_named && other.policy != point.policy && other.place == point.place
         };
         let has_value = |other: &&'a Point| other.value(self.metric).is_some();
-        self.points
-            .iter()
-            .filter(is_rival)
-            .copied()
-            .filter(has_value)
-            .collect()
+        self.points.iter().filter(is_rival).copied().filter(has_value).collect()
     }
 
     fn is_no_worse(&self, point: &Point, other: &Point) -> bool {
@@ -171,12 +151,7 @@ impl<'a> ClaimJudge<'a> {
     }
 
     /// The finding on a number of points: the claim holds at all, most or fewer of them.
-    fn finding(
-        &self,
-        results: &[OrderAtPoint],
-        paper: String,
-        cases: Cases,
-    ) -> Option<ClaimFinding> {
+    fn finding(&self, results: &[OrderAtPoint], paper: String, cases: Cases) -> Option<ClaimFinding> {
         let all = results.len();
         let yes = results.iter().filter(|one| one.exception.is_none()).count();
         let verdict = match (of_share(yes, all)?, cases) {
@@ -189,10 +164,7 @@ impl<'a> ClaimJudge<'a> {
                 None if all == 1 => "at the only point".into(),
                 None => format!("all {all} points"),
                 Some((first, second)) => {
-                    format!(
-                        "{yes} of {all} points; {}",
-                        self.exception_text(first, second)
-                    )
+                    format!("{yes} of {all} points; {}", self.exception_text(first, second))
                 }
             },
             verdict,
@@ -206,13 +178,7 @@ impl<'a> ClaimJudge<'a> {
         let estimate = samples.as_deref().and_then(MeanEstimate::from_samples);
         let estimate = estimate.filter(|by| by.half_width.is_some());
         let by = estimate.map(|by| format!(", which is {} better", by.text(" %")));
-        format!(
-            "not {} before {} at {}{}",
-            first.policy,
-            second.policy,
-            first.place.says(),
-            by.unwrap_or_default()
-        )
+        format!("not {} before {} at {}{}", first.policy, second.policy, first.place.says(), by.unwrap_or_default())
     }
 }
 

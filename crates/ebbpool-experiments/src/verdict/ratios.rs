@@ -9,9 +9,7 @@ use crate::seeds::{self, MeanEstimate, Stated};
 impl ClaimJudge<'_> {
     pub(super) fn ratio(&self, it: &RatioCheck) -> Option<ClaimFinding> {
         let found = self.compared(&it.of, &it.to, times_worse(self.metric));
-        let worst = found
-            .iter()
-            .max_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let worst = found.iter().max_by(|a, b| a.value().total_cmp(&b.value()))?;
         let samples = || found.iter().map(|one| one.samples.as_slice());
         let (words, mean) = match it.take {
             RatioAggregate::All => return self.each(it, &found, worst),
@@ -26,21 +24,11 @@ impl ClaimJudge<'_> {
     }
 
     /// The finding on the ratio at every point.
-    fn each(
-        &self,
-        it: &RatioCheck,
-        found: &[PolicyComparison],
-        worst: &PolicyComparison,
-    ) -> Option<ClaimFinding> {
+    fn each(&self, it: &RatioCheck, found: &[PolicyComparison], worst: &PolicyComparison) -> Option<ClaimFinding> {
         let yes = found.iter().filter(|one| one.value() <= it.at_most).count();
         Some(ClaimFinding {
             paper: format!("at most {}", it.at_most),
-            ours: format!(
-                "{yes} of {}; up to {} at {}",
-                found.len(),
-                ratio_text(worst.mean),
-                worst.place.says()
-            ),
+            ours: format!("{yes} of {}; up to {} at {}", found.len(), ratio_text(worst.mean), worst.place.says()),
             verdict: of_share(yes, found.len())?,
         })
     }
@@ -72,10 +60,7 @@ impl ClaimJudge<'_> {
         };
         let all = rivals.into_iter().filter_map(against);
         let (next, rival) = all.max_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
-        let better = MeanEstimate {
-            mean: 100.0 * (1.0 - next.mean),
-            half_width: next.half_width.map(|half| 100.0 * half),
-        };
+        let better = MeanEstimate { mean: 100.0 * (1.0 - next.mean), half_width: next.half_width.map(|half| 100.0 * half) };
         Some(ClaimFinding {
             paper: match it.percent < 0.0 {
                 true => format!("at most {} % worse{next_best}", -it.percent),
@@ -92,9 +77,5 @@ impl ClaimJudge<'_> {
 
 /// A ratio as a text, with three decimals.
 fn ratio_text(ratio: MeanEstimate) -> String {
-    format!(
-        "{:.3}{}",
-        ratio.mean,
-        seeds::interval_text(ratio.half_width)
-    )
+    format!("{:.3}{}", ratio.mean, seeds::interval_text(ratio.half_width))
 }

@@ -94,10 +94,7 @@ pub(super) fn of_limit(most: f64, ours: f64) -> Verdict {
 /// The verdict on exact values: they hold if all are equal, and in part if all are within 10 %.
 pub(super) fn of_exact(paper: f64, ours: &[f64]) -> Verdict {
     let difference = |value: &f64| (value - paper).abs();
-    let all_within = |share: f64| {
-        ours.iter()
-            .all(|value| difference(value) <= share * paper.abs())
-    };
+    let all_within = |share: f64| ours.iter().all(|value| difference(value) <= share * paper.abs());
     if all_within(SAME) {
         Verdict::Holds
     } else if all_within(0.1) {
@@ -109,12 +106,7 @@ pub(super) fn of_exact(paper: f64, ours: &[f64]) -> Verdict {
 
 /// The verdict on the course of curves: it holds if all ends and nine tenths of all steps go the right way, and in part if more
 /// than half of each do.
-pub(super) fn of_course(
-    ends: [usize; 2],
-    curves: usize,
-    steps: usize,
-    all_steps: usize,
-) -> Verdict {
+pub(super) fn of_course(ends: [usize; 2], curves: usize, steps: usize, all_steps: usize) -> Verdict {
     let [far, in_part] = ends;
     if far == curves && 10 * steps >= 9 * all_steps {
         Verdict::Holds

@@ -13,10 +13,8 @@ impl ClaimJudge<'_> {
     /// per cent each policy has its ratio.
     pub(super) fn times(&self, it: &TimesCheck) -> Option<ClaimFinding> {
         let pairs = self.settings_of(it);
-        let pairs: Vec<(Vec<f64>, Vec<f64>)> = pairs
-            .into_iter()
-            .filter_map(|(from, to)| Some((from.samples(self.metric)?, to.samples(self.metric)?)))
-            .collect();
+        let pairs: Vec<(Vec<f64>, Vec<f64>)> =
+            pairs.into_iter().filter_map(|(from, to)| Some((from.samples(self.metric)?, to.samples(self.metric)?))).collect();
         let ratio_of = |from: &[f64], to: &[f64]| {
             let of_seed = |(from, to): (&f64, &f64)| match self.metric.more_is_better() {
                 true => to / from,
@@ -25,10 +23,8 @@ impl ClaimJudge<'_> {
             MeanEstimate::from_samples(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
         };
         if let Some([low, high]) = it.percent {
-            let percents: Option<Vec<f64>> = pairs
-                .iter()
-                .map(|(from, to)| Some(100.0 * (ratio_of(from, to)?.mean - 1.0)))
-                .collect();
+            let percents: Option<Vec<f64>> =
+                pairs.iter().map(|(from, to)| Some(100.0 * (ratio_of(from, to)?.mean - 1.0))).collect();
             let percents = percents?;
             let least = percents.iter().copied().min_by(f64::total_cmp)?;
             let most = percents.iter().copied().max_by(f64::total_cmp)?;
@@ -70,9 +66,7 @@ impl ClaimJudge<'_> {
                 is_better && is_same && better.place.without(&it.along) == rest
             })
         };
-        in_worse
-            .filter_map(|worse| Some((worse, pair(worse)?)))
-            .collect()
+        in_worse.filter_map(|worse| Some((worse, pair(worse)?))).collect()
     }
 
     /// Whether a policy gains more over others in one setting than in another.
@@ -84,9 +78,7 @@ impl ClaimJudge<'_> {
             let found = self.improvements(&it.of, over);
             let of_setting = |value: &String| {
                 let value = value.clone();
-                found
-                    .iter()
-                    .filter(move |one| one.place.get(&it.along) == Some(&value))
+                found.iter().filter(move |one| one.place.get(&it.along) == Some(&value))
             };
             for here in of_setting(at) {
                 let rest = here.place.without(&it.along);
@@ -111,11 +103,7 @@ impl ClaimJudge<'_> {
             }
             None => ("more".into(), any),
         };
-        Some(ClaimFinding {
-            paper,
-            ours: texts.join("; "),
-            verdict,
-        })
+        Some(ClaimFinding { paper, ours: texts.join("; "), verdict })
     }
 
     /// Whether a policy improves on another in the claim's metric more than in other metrics.
@@ -124,11 +112,7 @@ impl ClaimJudge<'_> {
             let judge = ClaimJudge { metric, ..*self };
             judge.improvements(&it.of, &it.over)
         };
-        let others: Vec<_> = it
-            .than
-            .iter()
-            .map(|&metric| (metric, of_metric(metric)))
-            .collect();
+        let others: Vec<_> = it.than.iter().map(|&metric| (metric, of_metric(metric))).collect();
         let (mut yes, mut all) = (0, 0);
         let mut exception = None;
         for ours in of_metric(self.metric) {
@@ -144,10 +128,7 @@ impl ClaimJudge<'_> {
                     exception.get_or_insert_with(|| {
                         let (ours_text, theirs) = (ours.mean.text(" %"), mean.text(" %"));
                         let name = metric.label();
-                        format!(
-                            "; {ours_text} against {theirs} of {name} at {}",
-                            ours.place.says()
-                        )
+                        format!("; {ours_text} against {theirs} of {name} at {}", ours.place.says())
                     });
                 }
             }

@@ -39,10 +39,7 @@ fn points(metric: Metric, costs: &Costs) -> Vec<Point> {
         for (policy, values) in [("A", a), ("B", b)] {
             for (frames, value) in (1..).zip(values) {
                 points.push(Point {
-                    place: PointCoordinates {
-                        workload: workload.to_string(),
-                        at: vec![("frames".into(), frames.to_string())],
-                    },
+                    place: PointCoordinates { workload: workload.to_string(), at: vec![("frames".into(), frames.to_string())] },
                     policy: policy.into(),
                     is_guest: false,
                     spec: policy.into(),
@@ -67,14 +64,8 @@ fn verdict(claim: &str, costs: &Costs) -> (Verdict, String) {
     (judged.verdict, judged.ours)
 }
 
-const A_BETTER: Costs = [
-    ([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
-    ([9.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
-];
-const A_MOSTLY_BETTER: Costs = [
-    ([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
-    ([11.0, 9.0, 4.0], [10.0, 8.0, 5.0]),
-];
+const A_BETTER: Costs = [([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]), ([9.0, 6.0, 4.0], [10.0, 8.0, 5.0])];
+const A_MOSTLY_BETTER: Costs = [([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]), ([11.0, 9.0, 4.0], [10.0, 8.0, 5.0])];
 
 #[test]
 fn orders_hold_at_all_most_or_few_points() {
@@ -84,10 +75,7 @@ fn orders_hold_at_all_most_or_few_points() {
         assert_eq!(mostly, Verdict::InPart);
         assert_eq!(ours, "4 of 6 points; not A before B at two, frames 1");
     }
-    assert_eq!(
-        verdict(r#"order = ["B", "A"]"#, &A_MOSTLY_BETTER).0,
-        Verdict::DoesNot
-    );
+    assert_eq!(verdict(r#"order = ["B", "A"]"#, &A_MOSTLY_BETTER).0, Verdict::DoesNot);
     let equal = [([1.0; 3], [1.0; 3]); 2];
     assert_eq!(verdict(r#"order = ["B", "A"]"#, &equal).0, Verdict::Holds);
 }
@@ -128,10 +116,7 @@ improvement = {{ of = "A", over = "B", percent = {percent}, take = "{take}" }}"#
     assert_eq!(of("109", "mean").0, Verdict::DoesNot);
     assert_eq!(of("4.3", "mean").0, Verdict::DoesNot);
     assert_eq!(of("-25", "mean").0, Verdict::DoesNot);
-    assert_eq!(
-        of("[20, 30]", "mean"),
-        (Verdict::Holds, "20 to 25 %".into())
-    );
+    assert_eq!(of("[20, 30]", "mean"), (Verdict::Holds, "20 to 25 %".into()));
     // Each of them.
     assert_eq!(of("39", "each"), (Verdict::Holds, "20 to 25 %".into()));
     assert_eq!(of("12", "each").0, Verdict::InPart);
@@ -147,32 +132,14 @@ improvement = {{ of = "A", over = "B", percent = {percent}, take = "{take}" }}"#
         verdict(&claim, &A_BETTER)
     };
     // 20, 25 and 20 % better.
-    assert_eq!(
-        of(25.0, "most"),
-        (
-            Verdict::Holds,
-            "up to 25 % (one, frames 2); 3 of 3 points".into()
-        )
-    );
+    assert_eq!(of(25.0, "most"), (Verdict::Holds, "up to 25 % (one, frames 2); 3 of 3 points".into()));
     assert_eq!(of(50.0, "most").0, Verdict::Holds);
     assert_eq!(of(51.0, "most").0, Verdict::InPart);
     assert_eq!(of(126.0, "most").0, Verdict::DoesNot);
     // One of three is above the limit, then all.
-    assert_eq!(
-        of(24.0, "most"),
-        (
-            Verdict::InPart,
-            "up to 25 % (one, frames 2); 2 of 3 points".into()
-        )
-    );
+    assert_eq!(of(24.0, "most"), (Verdict::InPart, "up to 25 % (one, frames 2); 2 of 3 points".into()));
     assert_eq!(of(19.0, "most").0, Verdict::DoesNot);
-    assert_eq!(
-        of(20.0, "least"),
-        (
-            Verdict::Holds,
-            "at least 20 % (one, frames 1); 3 of 3 points".into()
-        )
-    );
+    assert_eq!(of(20.0, "least"), (Verdict::Holds, "at least 20 % (one, frames 1); 3 of 3 points".into()));
     assert_eq!(of(5.0, "least").0, Verdict::Holds);
     assert_eq!(of(21.0, "least").0, Verdict::DoesNot);
 }
@@ -184,10 +151,7 @@ fn both_ends_of_a_range_are_judged() {
         verdict(&claim, costs)
     };
     // 10 to 25 %.
-    assert_eq!(
-        of("[10, 25]", &A_BETTER),
-        (Verdict::Holds, "10 to 25 %".into())
-    );
+    assert_eq!(of("[10, 25]", &A_BETTER), (Verdict::Holds, "10 to 25 %".into()));
     assert_eq!(of("[1, 30]", &A_BETTER).0, Verdict::Holds);
     assert_eq!(of("[21, 30]", &A_BETTER).0, Verdict::InPart);
     assert_eq!(of("[1, 60]", &A_BETTER).0, Verdict::InPart);
@@ -217,18 +181,11 @@ fn trends_are_judged_by_ends_and_steps() {
 #[test]
 fn a_trend_may_have_a_least_size() {
     let trend = |by: &str, costs: &Costs| {
-        let claim =
-            format!(r#"trend = {{ policy = "A", along = "frames", goes = "down", by = {by} }}"#);
+        let claim = format!(r#"trend = {{ policy = "A", along = "frames", goes = "down", by = {by} }}"#);
         verdict(&claim, costs)
     };
     // From 8 and 9 to 4, by 50 and 55.6 %.
-    assert_eq!(
-        trend("50", &A_BETTER),
-        (
-            Verdict::Holds,
-            "2 of 2 curves, 4 of 4 steps; 8 to 4, by 50 % at one".into()
-        )
-    );
+    assert_eq!(trend("50", &A_BETTER), (Verdict::Holds, "2 of 2 curves, 4 of 4 steps; 8 to 4, by 50 % at one".into()));
     assert_eq!(trend("51", &A_BETTER).0, Verdict::InPart);
     assert_eq!(trend("100", &A_BETTER).0, Verdict::InPart);
     assert_eq!(trend("101", &A_BETTER).0, Verdict::DoesNot);
@@ -238,13 +195,7 @@ fn a_trend_may_have_a_least_size() {
 
 #[test]
 fn a_peak_lies_between_the_ends() {
-    let peak = |costs: &Costs| {
-        verdict(
-            r#"peak = { policy = "A", over = "B", along = "frames" }"#,
-            costs,
-        )
-        .0
-    };
+    let peak = |costs: &Costs| verdict(r#"peak = { policy = "A", over = "B", along = "frames" }"#, costs).0;
     // 20, 25, 20 and 10, 25, 20 %.
     assert_eq!(peak(&A_BETTER), Verdict::Holds);
     let rising = [([9.0, 8.0, 7.0], [10.0; 3]), ([9.0, 8.0, 7.0], [10.0; 3])];
@@ -253,46 +204,26 @@ fn a_peak_lies_between_the_ends() {
 
 #[test]
 fn a_valley_lies_between_the_ends() {
-    let valley = |costs: &Costs| {
-        verdict(
-            r#"valley = { policy = "A", over = "B", along = "frames" }"#,
-            costs,
-        )
-    };
+    let valley = |costs: &Costs| verdict(r#"valley = { policy = "A", over = "B", along = "frames" }"#, costs);
     assert_eq!(valley(&A_BETTER).0, Verdict::DoesNot);
     let low = [([8.0, 9.0, 7.0], [10.0; 3]); 2];
-    assert_eq!(
-        valley(&low),
-        (
-            Verdict::Holds,
-            "2 of 2 curves; frames 2 is lowest at one".into()
-        )
-    );
+    assert_eq!(valley(&low), (Verdict::Holds, "2 of 2 curves; frames 2 is lowest at one".into()));
 }
 
 #[test]
 fn the_best_value_depends_on_another_parameter() {
     let depends = r#"depends = { policy = "A", along = "frames", on = "workload" }"#;
     // Three frames are the best on both workloads.
-    assert_eq!(
-        verdict(depends, &A_BETTER),
-        (Verdict::DoesNot, "0 of 1; best at 3, 3".into())
-    );
+    assert_eq!(verdict(depends, &A_BETTER), (Verdict::DoesNot, "0 of 1; best at 3, 3".into()));
     let differs = [([8.0, 6.0, 4.0], [1.0; 3]), ([4.0, 6.0, 8.0], [1.0; 3])];
-    assert_eq!(
-        verdict(depends, &differs),
-        (Verdict::Holds, "1 of 1; best at 3, 1".into())
-    );
+    assert_eq!(verdict(depends, &differs), (Verdict::Holds, "1 of 1; best at 3, 1".into()));
 }
 
 #[test]
 fn none_of_some_policies_wins() {
     let no_winner = r#"no-winner = ["A", "B"]"#;
     assert_eq!(verdict(no_winner, &A_BETTER).0, Verdict::DoesNot);
-    assert_eq!(
-        verdict(no_winner, &A_MOSTLY_BETTER),
-        (Verdict::InPart, "of 6 points best: A at 4, B at 2".into())
-    );
+    assert_eq!(verdict(no_winner, &A_MOSTLY_BETTER), (Verdict::InPart, "of 6 points best: A at 4, B at 2".into()));
     let half = [([1.0; 3], [2.0; 3]), ([2.0; 3], [1.0; 3])];
     assert_eq!(verdict(no_winner, &half).0, Verdict::Holds);
 }
@@ -327,20 +258,11 @@ fn bounds_are_one_sided_and_nearness_is_not() {
     assert_eq!(near(25), Verdict::Holds);
     // Each of several policies is compared.
     assert_eq!(
-        verdict(
-            r#"near = { policy = ["B", "A"], to = "B", percent = 22 }"#,
-            &A_BETTER
-        ),
+        verdict(r#"near = { policy = ["B", "A"], to = "B", percent = 22 }"#, &A_BETTER),
         (Verdict::InPart, "10 of 12; 25 % at A, two, frames 2".into())
     );
-    assert_eq!(
-        verdict(r#"bound = { policy = "A", at-most = 8 }"#, &A_BETTER).0,
-        Verdict::InPart
-    );
-    assert_eq!(
-        verdict(r#"bound = { policy = "A", at-most = 9 }"#, &A_BETTER).0,
-        Verdict::Holds
-    );
+    assert_eq!(verdict(r#"bound = { policy = "A", at-most = 8 }"#, &A_BETTER).0, Verdict::InPart);
+    assert_eq!(verdict(r#"bound = { policy = "A", at-most = 9 }"#, &A_BETTER).0, Verdict::Holds);
 }
 
 #[test]
@@ -370,10 +292,7 @@ fn a_claim_without_points_is_unknown() {
 #[test]
 fn numbers_have_about_three_digits() {
     let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0, -1e-9].map(number);
-    assert_eq!(
-        texts,
-        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5", "0"]
-    );
+    assert_eq!(texts, ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5", "0"]);
 }
 
 /// Points of A and B at three sizes of one workload; A's costs with three seeds, B's with one.
@@ -404,10 +323,7 @@ fn figures_from_several_seeds_have_intervals() {
         "at least 20 ± 2.5 % (one, frames 1); 3 of 3 points"
     );
     // The means of the seeds are 21.667 -+ 1.417 %.
-    assert_eq!(
-        ours(r#"improvement = { of = "A", over = "B", percent = 20 }"#),
-        "21.7 ± 3.5 %"
-    );
+    assert_eq!(ours(r#"improvement = { of = "A", over = "B", percent = 20 }"#), "21.7 ± 3.5 %");
     assert_eq!(
         ours(
             r#"where = { frames = 1 }
@@ -415,10 +331,7 @@ value = { policy = "A", is = 8 }"#
         ),
         "8 ± 0.25"
     );
-    assert_eq!(
-        ours(r#"order = ["B", "A"]"#),
-        "0 of 3 points; not B before A at one, frames 1, which is 20 ± 2.5 % better"
-    );
+    assert_eq!(ours(r#"order = ["B", "A"]"#), "0 of 3 points; not B before A at one, frames 1, which is 20 ± 2.5 % better");
     assert_eq!(
         ours(
             r#"where = { frames = [1, 2] }
@@ -438,8 +351,7 @@ improvement = { of = "A", over = "B", percent = 20 }"#,
 #[test]
 fn ratios_are_limits() {
     let ratio = |at_most: f64, take: &str| {
-        let claim =
-            format!(r#"ratio = {{ of = "A", to = "B", at-most = {at_most}, take = "{take}" }}"#);
+        let claim = format!(r#"ratio = {{ of = "A", to = "B", at-most = {at_most}, take = "{take}" }}"#);
         verdict(&claim, &A_MOSTLY_BETTER)
     };
     // 0.8, 0.75, 0.8; 1.1, 1.125, 0.8: on the mean 0.896, geometrically 0.8834.
@@ -474,11 +386,7 @@ fn a_fixed_policy_is_compared_with_the_next_best() {
     let mut points = points(Metric::Cost, &A_BETTER);
     // C costs twice as much as B everywhere, D is A with another name.
     for (name, factor, spec, like) in [("C", 2.0, "C", "B"), ("D", 1.0, "A", "A")] {
-        let like: Vec<Point> = points
-            .iter()
-            .filter(|point| point.policy == like)
-            .cloned()
-            .collect();
+        let like: Vec<Point> = points.iter().filter(|point| point.policy == like).cloned().collect();
         points.extend(like.into_iter().map(|mut point| {
             point.policy = name.into();
             point.spec = spec.into();
@@ -493,10 +401,7 @@ fn a_fixed_policy_is_compared_with_the_next_best() {
         judged(&claim, &points)
     };
     // Ratios of 0.8, 0.75, 0.8, 0.9, 0.75 and 0.8: geometrically 0.7985.
-    assert_eq!(
-        fixed(20.0, ""),
-        (Verdict::Holds, "20.2 % better than B".into())
-    );
+    assert_eq!(fixed(20.0, ""), (Verdict::Holds, "20.2 % better than B".into()));
     assert_eq!(fixed(40.0, "").0, Verdict::InPart);
     assert_eq!(fixed(41.0, "").0, Verdict::DoesNot);
     assert_eq!(fixed(8.0, r#", against = ["B"]"#).0, Verdict::Holds);
@@ -512,11 +417,7 @@ fn a_fixed_policy_is_compared_with_the_next_best() {
 /// The points of the costs, and those of more policies whose costs are multiples of those of B at each point of both workloads.
 fn points_with(costs: &Costs, more: &[(&str, [[f64; 3]; 2])]) -> Vec<Point> {
     let mut points = points(Metric::Cost, costs);
-    let of_b: Vec<Point> = points
-        .iter()
-        .filter(|point| point.policy == "B")
-        .cloned()
-        .collect();
+    let of_b: Vec<Point> = points.iter().filter(|point| point.policy == "B").cloned().collect();
     for (name, factors) in more {
         let factors = factors.iter().flatten();
         points.extend(of_b.iter().zip(factors).map(|(point, factor)| {
@@ -539,22 +440,10 @@ fn the_best_is_the_best_of_all_at_a_point() {
     let weak = [[5.0; 3]; 2];
     let with_weak = points_with(&A_MOSTLY_BETTER, &[("C", weak), ("D", weak)]);
     let best = r#"best = { policy = "A" }"#;
-    assert_eq!(
-        judged(best, &with_weak),
-        (
-            Verdict::InPart,
-            "4 of 6 points; not A before B at two, frames 1".into()
-        )
-    );
+    assert_eq!(judged(best, &with_weak), (Verdict::InPart, "4 of 6 points; not A before B at two, frames 1".into()));
     // Against C too it is the best at 2 of 6: C costs less at the last two sizes of the first workload.
     let with_rival = points_with(&A_MOSTLY_BETTER, &[("C", [[5.0, 0.1, 0.1], [5.0; 3]])]);
-    assert_eq!(
-        judged(best, &with_rival),
-        (
-            Verdict::DoesNot,
-            "2 of 6 points; not A before C at one, frames 2".into()
-        )
-    );
+    assert_eq!(judged(best, &with_rival), (Verdict::DoesNot, "2 of 6 points; not A before C at one, frames 2".into()));
     // An order holds at a point if it does from end to end.
     let order = r#"order = ["A", "B", "A"]"#;
     assert_eq!(judged(order, &with_rival).0, Verdict::DoesNot);
@@ -574,17 +463,10 @@ fn in_most_cases_is_at_more_than_half_of_the_points() {
 
 #[test]
 fn ranks_are_counted_from_the_best() {
-    let rank = |policy: &str, is: usize, points: &[Point]| {
-        judged(
-            &format!(r#"rank = {{ policy = "{policy}", is = {is} }}"#),
-            points,
-        )
-    };
+    let rank =
+        |policy: &str, is: usize, points: &[Point]| judged(&format!(r#"rank = {{ policy = "{policy}", is = {is} }}"#), points);
     let points = points_with(&A_BETTER, &[("C", [[0.1, 5.0, 5.0], [5.0; 3]])]);
-    assert_eq!(
-        rank("B", 2, &points),
-        (Verdict::InPart, "5 of 6 points; 2nd at 5, 3rd at 1".into())
-    );
+    assert_eq!(rank("B", 2, &points), (Verdict::InPart, "5 of 6 points; 2nd at 5, 3rd at 1".into()));
     assert_eq!(rank("A", 2, &points).0, Verdict::DoesNot);
     // Equals share their ranks.
     let equal = points_with(&A_BETTER, &[("C", [[1.0; 3]; 2])]);
@@ -608,15 +490,11 @@ times = {{ along = "frames", from = 1, to = 3, is = {is}{policies} }}"#
     assert_eq!(times("11", "").0, Verdict::DoesNot);
     assert_eq!(times("0.3", "").0, Verdict::DoesNot);
     let percent = |range: &str| {
-        let claim =
-            format!(r#"times = {{ along = "frames", from = 1, to = 3, percent = {range} }}"#);
+        let claim = format!(r#"times = {{ along = "frames", from = 1, to = 3, percent = {range} }}"#);
         verdict(&claim, &A_BETTER)
     };
     // A costs 100 and 125 % more with one frame than with three, B 100 %.
-    assert_eq!(
-        percent("[50, 150]"),
-        (Verdict::Holds, "100 to 125 %".into())
-    );
+    assert_eq!(percent("[50, 150]"), (Verdict::Holds, "100 to 125 %".into()));
     assert_eq!(percent("[2, 20]").0, Verdict::DoesNot);
 }
 
@@ -625,29 +503,18 @@ times = {{ along = "frames", from = 1, to = 3, is = {is}{policies} }}"#
 fn a_number_of_times_is_that_of_the_means() {
     let costs = [([90.0, 1.0, 9.0], [10.0, 1.0, 10.0]); 2];
     // 100 to 19; the policies' own ratios are 10 and 1.
-    let times = verdict(
-        r#"times = { along = "frames", from = 1, to = 3, is = 5.26 }"#,
-        &costs,
-    );
+    let times = verdict(r#"times = { along = "frames", from = 1, to = 3, is = 5.26 }"#, &costs);
     assert_eq!(times, (Verdict::Holds, "5.26 times".into()));
 }
 
 #[test]
 fn a_gain_is_greater_in_one_setting_than_in_another() {
     let more = |at: u32, than: u32| {
-        let claim = format!(
-            r#"more = {{ of = "A", over = ["B"], along = "frames", at = {at}, than = {than} }}"#
-        );
+        let claim = format!(r#"more = {{ of = "A", over = ["B"], along = "frames", at = {at}, than = {than} }}"#);
         verdict(&claim, &A_BETTER)
     };
     // 20, 25 and 20 %; 10, 25 and 20 %.
-    assert_eq!(
-        more(2, 1),
-        (
-            Verdict::Holds,
-            "B, one: 25 against 20 %; B, two: 25 against 10 %".into()
-        )
-    );
+    assert_eq!(more(2, 1), (Verdict::Holds, "B, one: 25 against 20 %; B, two: 25 against 10 %".into()));
     assert_eq!(more(3, 2).0, Verdict::DoesNot);
     // On workload one the gain at the last size is that at the first.
     assert_eq!(more(3, 1).0, Verdict::DoesNot);
@@ -703,11 +570,8 @@ fn guests_change_no_verdict() {
     }
     let alone = super::tests::points(Metric::Cost, &A_BETTER);
     for claim in [
-        r#"best = { policy = "A" }"#,
-        r#"worst = { policy = "B" }"#,
-        r#"fixed = { policy = "A", percent = 10 }"#,
-        r#"rank = { policy = "B", is = 2 }"#,
-        r#"times = { along = "frames", from = 1, to = 3, is = 2 }"#,
+        r#"best = { policy = "A" }"#, r#"worst = { policy = "B" }"#, r#"fixed = { policy = "A", percent = 10 }"#,
+        r#"rank = { policy = "B", is = 2 }"#, r#"times = { along = "frames", from = 1, to = 3, is = 2 }"#,
     ] {
         assert_eq!(judged(claim, &points), judged(claim, &alone), "{claim}");
         assert_eq!(judged(claim, &alone).0, Verdict::Holds, "{claim}");
@@ -742,27 +606,12 @@ greatest = { of = "A", over = "B", than = ["reads"] }"#,
     assert_eq!(greatest([9.0; 3]), (Verdict::Holds, "3 of 3 points".into()));
     let (verdict, ours) = greatest([9.0, 9.0, 7.0]);
     assert_eq!(verdict, Verdict::InPart);
-    assert!(
-        ours.starts_with("2 of 3 points; 20 % against 30 % of "),
-        "{ours}"
-    );
+    assert!(ours.starts_with("2 of 3 points; 20 % against 30 % of "), "{ours}");
 }
 
 #[test]
 fn what_is_not_zero_does_not_look_like_zero() {
-    let of = [
-        0.0, 0.00003127, -0.000_04, 0.0123456, 0.1326, 4.888, 45.67, 512.4,
-    ]
-    .map(number);
-    let expected = [
-        "0",
-        "0.0000313",
-        "-0.00004",
-        "0.0123",
-        "0.1326",
-        "4.89",
-        "45.7",
-        "512",
-    ];
+    let of = [0.0, 0.00003127, -0.000_04, 0.0123456, 0.1326, 4.888, 45.67, 512.4].map(number);
+    let expected = ["0", "0.0000313", "-0.00004", "0.0123", "0.1326", "4.89", "45.7", "512"];
     assert_eq!(of, expected);
 }

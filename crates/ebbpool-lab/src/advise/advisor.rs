@@ -97,26 +97,15 @@ impl<'a> Advisor<'a> {
             true => ServerKind::Other,
             false => server_of(name, source),
         });
-        let now = request
-            .now
-            .clone()
-            .map_or_else(|| server.policy().parse(), Ok);
+        let now = request.now.clone().map_or_else(|| server.policy().parse(), Ok);
         let now = now.map_err(RequestError::from)?;
         let (now, own) = divided(pricing.capabilities.supported(now)?);
         let schedule = request.counting.checkpoints.or(own);
         let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
         let present = present(request, server, &metadata, budget)?;
-        let questioner = TraceQuestions {
-            lab,
-            source,
-            events,
-        };
-        let mut counting = CountingRules {
-            rate: None,
-            checkpoints: None,
-            ..request.counting.clone()
-        };
+        let questioner = TraceQuestions { lab, source, events };
+        let mut counting = CountingRules { rate: None, checkpoints: None, ..request.counting.clone() };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
         let measured = request.measured.as_ref();
         let checked = measured.map(|it| it.check(facts.facts.references, source.options()));
@@ -214,11 +203,7 @@ impl<'a> Advisor<'a> {
             asymmetry: Number(self.pricing.asymmetry.ratio()),
             arrivals: terms.rate,
             checkpoints: self.simulated.map(|schedule| schedule.to_string()),
-            recommendation: MemoryChoice {
-                policy: then.policy.clone(),
-                frames: then.frames,
-                bytes: then.bytes,
-            },
+            recommendation: MemoryChoice { policy: then.policy.clone(), frames: then.frames, bytes: then.bytes },
             saves: saving(then.cost, now.cost),
             asymmetry_breakeven: breakeven.reduce(f64::max).map(Number),
             warnings: self.warnings(&terms, &now, &then, &life, &systems),
@@ -243,16 +228,10 @@ impl<'a> Advisor<'a> {
         let steps = self.facts.facts.references.saturating_mul(cells);
         let question = AdviceQuestion {
             about: "the bill against memory",
-            kind: QuestionKind::Curve(
-                self.pricing.asymmetry,
-                (steps <= EXACT_STEPS).then_some(1.0),
-            ),
+            kind: QuestionKind::Curve(self.pricing.asymmetry, (steps <= EXACT_STEPS).then_some(1.0)),
             policies: self.candidates.iter().map(ToString::to_string).collect(),
             frames,
-            counting: CountingRules {
-                rate: None,
-                ..self.counting.clone()
-            },
+            counting: CountingRules { rate: None, ..self.counting.clone() },
         };
         let study = self.questioner.curve(&question)?;
         self.questions.push(question);
@@ -272,11 +251,7 @@ impl<'a> Advisor<'a> {
     }
 
     /// Runs the present system, the best policies by the curves, and larger buffers over the whole trace.
-    fn systems(
-        &mut self,
-        study: &CurveStudy,
-        recommended: u64,
-    ) -> Result<SimulatedSystems, LabError> {
+    fn systems(&mut self, study: &CurveStudy, recommended: u64) -> Result<SimulatedSystems, LabError> {
         let distinct = self.facts.facts.distinct_pages;
         let doubled = recommended.saturating_mul(2).min(distinct);
         let mut frames = vec![self.present, recommended];
@@ -295,9 +270,7 @@ impl<'a> Advisor<'a> {
         let best = |frames: u64| at(frames).min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
         let under = |policy: &str, frames: u64| at(frames).find(|it| it.result.policy == policy);
         let failed = || -> LabError {
-            let text = cells
-                .iter()
-                .find_map(|cell| cell.device.as_ref()?.failed.clone());
+            let text = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.clone());
             let text = text.unwrap_or_else(|| "it served no run to its end".into());
             RequestError::from(AdviseError::DeviceFailed(text)).into()
         };
@@ -310,9 +283,7 @@ impl<'a> Advisor<'a> {
         let systems = SimulatedSystems {
             now: self.present_system(under(&now, self.present).ok_or_else(failed)?)?,
             same_memory: under(policy, self.present).ok_or_else(failed)?.clone(),
-            larger: under(policy, doubled)
-                .filter(|_| doubled > recommended)
-                .cloned(),
+            larger: under(policy, doubled).filter(|_| doubled > recommended).cloned(),
             rivals: present.into_iter().chain(second).cloned().collect(),
             then: then.clone(),
             knobs: Vec::new(),
@@ -320,10 +291,7 @@ impl<'a> Advisor<'a> {
         };
         Ok(SimulatedSystems {
             knobs: self.larger_buffers()?,
-            exact: cells
-                .into_iter()
-                .filter(|cell| cell.result.failed.is_none())
-                .collect(),
+            exact: cells.into_iter().filter(|cell| cell.result.failed.is_none()).collect(),
             ..systems
         })
     }
@@ -342,28 +310,17 @@ impl<'a> Advisor<'a> {
     fn larger_buffers(&mut self) -> Result<Vec<SimulatedCell>, LabError> {
         let larger = [2u64, 4].map(|times| self.present.saturating_mul(times));
         let distinct = self.facts.facts.distinct_pages;
-        let frames: Vec<u64> = larger
-            .into_iter()
-            .filter(|&frames| frames < distinct && !self.uncached)
-            .collect();
+        let frames: Vec<u64> = larger.into_iter().filter(|&frames| frames < distinct && !self.uncached).collect();
         if frames.is_empty() {
             return Ok(Vec::new());
         }
         let question = self.compare("a larger buffer", vec![self.now.to_string()], frames);
         let cells = self.questioner.compare(&question)?;
         self.questions.push(question);
-        Ok(cells
-            .into_iter()
-            .filter(|cell| cell.result.failed.is_none())
-            .collect())
+        Ok(cells.into_iter().filter(|cell| cell.result.failed.is_none()).collect())
     }
 
-    pub(super) fn compare(
-        &self,
-        about: &'static str,
-        policies: Vec<String>,
-        frames: Vec<u64>,
-    ) -> AdviceQuestion {
+    pub(super) fn compare(&self, about: &'static str, policies: Vec<String>, frames: Vec<u64>) -> AdviceQuestion {
         AdviceQuestion {
             about,
             kind: QuestionKind::Compare(vec![self.pricing_request.clone()]),
@@ -389,11 +346,7 @@ impl<'a> Advisor<'a> {
 
     /// The policies other than the present one, the least bill by the curves first.
     fn best_by_curves(&self, study: &CurveStudy, frames: u64) -> Vec<String> {
-        let nearest = study
-            .sizes
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, size)| size.abs_diff(frames));
+        let nearest = study.sizes.iter().enumerate().min_by_key(|(_, size)| size.abs_diff(frames));
         let size = nearest.map_or(0, |(size, _)| size);
         let bill = |estimates: &Vec<_>| {
             let estimate: Option<&ebbpool_sim::Estimate> = estimates.get(size);
@@ -412,16 +365,13 @@ impl<'a> Advisor<'a> {
         let page_size = self.metadata.page_size;
         let references = self.facts.facts.references;
         let writes = now.result.writes as f64 / now.result.references as f64;
-        let daily =
-            ArrivalRate::of_daily_writes(self.request.clock, writes, (page_size, references));
+        let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, (page_size, references));
         let daily = daily.map_err(RequestError::from)?;
         Ok(LoadTerms {
             rate: daily.or(self.rate),
             page_size,
             life: LifeBasis::for_pricing(&self.pricing),
-            measured: self
-                .measured
-                .map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
+            measured: self.measured.map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
         })
     }
 
@@ -459,12 +409,7 @@ impl<'a> Advisor<'a> {
 
     /// The point of a size at which policies ran over the whole trace; `None` if none did, or on a simulated device, whose
     /// bills have its cleaning.
-    fn exact_point(
-        &self,
-        frames: u64,
-        terms: &LoadTerms,
-        exact: &[SimulatedCell],
-    ) -> Option<MemoryPoint> {
+    fn exact_point(&self, frames: u64, terms: &LoadTerms, exact: &[SimulatedCell]) -> Option<MemoryPoint> {
         if matches!(terms.life, LifeBasis::Simulated) {
             return None;
         }
@@ -489,12 +434,7 @@ impl<'a> Advisor<'a> {
     }
 
     /// The best policy at each size of the curve, by the runs over the whole trace where there are any.
-    fn points(
-        &self,
-        study: &CurveStudy,
-        terms: &LoadTerms,
-        systems: &SimulatedSystems,
-    ) -> Vec<MemoryPoint> {
+    fn points(&self, study: &CurveStudy, terms: &LoadTerms, systems: &SimulatedSystems) -> Vec<MemoryPoint> {
         let references = study.lru.references() as f64;
         let host_bytes = terms.life.host_bytes(&systems.then);
         let now = self.now.to_string();
@@ -510,8 +450,7 @@ impl<'a> Advisor<'a> {
                 Some((policy.to_string(), estimate, study.bill(estimate.traffic)))
             });
             let bills: Vec<_> = bills.collect();
-            let (policy, estimate, cost) =
-                bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+            let (policy, estimate, cost) = bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
             let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
             let cost_now = without_cache.unwrap_or(*cost_now);
             let traffic = estimate.traffic;
@@ -565,54 +504,34 @@ impl<'a> Advisor<'a> {
                 "the budget is less than the present memory, so that the bill may grow",
             ));
         }
-        let in_words = |life: Option<DeviceLife>| {
-            life.map_or_else(|| "an unknown time".into(), |life| life.to_string())
-        };
+        let in_words = |life: Option<DeviceLife>| life.map_or_else(|| "an unknown time".into(), |life| life.to_string());
         if life.reached_then == Some(false) {
             warnings.push(AdviceNote::new(
                 NoteKind::ShortLife,
                 format!(
                     "the device lives {}{} with the recommendation, and {} are required",
-                    if life.not_counted.is_empty() {
-                        ""
-                    } else {
-                        "at most "
-                    },
+                    if life.not_counted.is_empty() { "" } else { "at most " },
                     in_words(then.life()),
                     in_words(life_of(life.required_years, None))
                 ),
             ));
         }
         let cells = [&systems.now, &systems.then];
-        let failed = cells
-            .iter()
-            .find_map(|cell| cell.device.as_ref()?.failed.as_ref());
-        warnings.extend(failed.map(|failed| {
-            AdviceNote::new(
-                NoteKind::DeviceFailed,
-                format!("{failed}; its figures end there"),
-            )
-        }));
+        let failed = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.as_ref());
+        warnings
+            .extend(failed.map(|failed| AdviceNote::new(NoteKind::DeviceFailed, format!("{failed}; its figures end there"))));
         warnings
     }
 }
 
 impl TraceQuestions<'_> {
     /// LRU at every size, the facts of the trace, and a memory size in frames, from one pass.
-    fn facts(
-        &self,
-        size: MemorySize,
-        asymmetry: Asymmetry,
-        counting: &CountingRules,
-    ) -> Result<CurveStudy, LabError> {
+    fn facts(&self, size: MemorySize, asymmetry: Asymmetry, counting: &CountingRules) -> Result<CurveStudy, LabError> {
         let request = crate::curve::CurveRequest {
             sizes: vec![size],
             warmup: counting.warmup,
             at_end: counting.at_end,
-            ..crate::curve::CurveRequest::new(
-                crate::policy_selection::PolicySelection::lists(["lru"]),
-                asymmetry,
-            )
+            ..crate::curve::CurveRequest::new(crate::policy_selection::PolicySelection::lists(["lru"]), asymmetry)
         };
         self.lab.curve(self.source, &request)
     }
@@ -631,10 +550,7 @@ fn candidates(now: &PolicySpec, pricing: &Pricing) -> Result<Vec<PolicySpec>, Re
     let mut candidates = vec![now.clone()];
     for candidate in CANDIDATES {
         let candidate = pricing.capabilities.supported(candidate.parse()?)?;
-        if candidates
-            .iter()
-            .all(|other| other.to_string() != candidate.to_string())
-        {
+        if candidates.iter().all(|other| other.to_string() != candidate.to_string()) {
             candidates.push(candidate);
         }
     }

@@ -14,16 +14,11 @@ use crate::numbers::{frames_and_bytes, rounded};
 const USUAL_SHARE: &str = "3%";
 
 /// The budget in frames.
-pub(super) fn budget(
-    request: &AdviseRequest,
-    metadata: &Metadata,
-) -> Result<Option<u64>, RequestError> {
+pub(super) fn budget(request: &AdviseRequest, metadata: &Metadata) -> Result<Option<u64>, RequestError> {
     let Some(budget) = request.budget else {
         return Ok(None);
     };
-    let page_size = metadata
-        .page_size
-        .ok_or(AdviseError::BudgetWithoutPageSize(budget))?;
+    let page_size = metadata.page_size.ok_or(AdviseError::BudgetWithoutPageSize(budget))?;
     match budget.bytes() / page_size.max(1) {
         0 => Err(AdviseError::BudgetBelowPage { budget, page_size }.into()),
         frames => Ok(Some(frames)),

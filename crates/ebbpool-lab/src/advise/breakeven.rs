@@ -58,9 +58,7 @@ fn solved(best: &SimulatedCell, rival: &SimulatedCell) -> BreakEven {
     let reads = difference(|cell| cell.result.reads);
     let writes = difference(|cell| cell.result.writes);
     // best - rival = reads + R x writes, which is 0 here.
-    let root = (writes != 0.0)
-        .then(|| -reads / writes)
-        .filter(|root| *root > 0.0);
+    let root = (writes != 0.0).then(|| -reads / writes).filter(|root| *root > 0.0);
     BreakEven {
         against: rival.result.policy.clone(),
         holds_from: root.filter(|_| writes < 0.0),
@@ -75,8 +73,7 @@ pub(super) fn break_evens(
     questioner: &TraceQuestions,
     contest: &BreakEvenSearch,
 ) -> Result<(Vec<BreakEven>, Vec<AdviceQuestion>), LabError> {
-    let is_simulated =
-        |rival: &&SimulatedCell| looks_at_costs(contest.best) || looks_at_costs(rival);
+    let is_simulated = |rival: &&SimulatedCell| looks_at_costs(contest.best) || looks_at_costs(rival);
     let mut asked = Vec::new();
     let mut grid = Vec::new();
     let ratios = halvings(contest.asymmetry);
@@ -126,37 +123,23 @@ impl BreakEvenSearch<'_> {
     /// The bills of the recommended policy and of rivals at other asymmetries.
     fn question(&self, rivals: &[&SimulatedCell], ratios: Vec<Asymmetry>) -> AdviceQuestion {
         let cells = std::iter::once(self.best).chain(rivals.iter().copied());
-        let pricing = ratios
-            .into_iter()
-            .map(|r| PricingRequest::Asymmetry(r.into()));
+        let pricing = ratios.into_iter().map(|r| PricingRequest::Asymmetry(r.into()));
         AdviceQuestion {
             about: "the R from which the answer holds",
             kind: QuestionKind::Compare(pricing.collect()),
             policies: cells.map(|cell| cell.result.policy.clone()).collect(),
             frames: vec![self.best.result.frames],
-            counting: CountingRules {
-                rate: None,
-                ..self.counting.clone()
-            },
+            counting: CountingRules { rate: None, ..self.counting.clone() },
         }
     }
 
     /// The index of the first of these ratios at which the rival has the smaller bill.
-    fn first_loss(
-        &self,
-        cells: &[SimulatedCell],
-        ratios: &[Asymmetry],
-        rival: &SimulatedCell,
-    ) -> Option<usize> {
+    fn first_loss(&self, cells: &[SimulatedCell], ratios: &[Asymmetry], rival: &SimulatedCell) -> Option<usize> {
         let bill = |policy: &str, ratio: &Asymmetry| {
-            let cell = cells.iter().find(|cell| {
-                cell.result.policy == policy && cell.result.asymmetry.0 == ratio.ratio()
-            });
+            let cell = cells.iter().find(|cell| cell.result.policy == policy && cell.result.asymmetry.0 == ratio.ratio());
             cell.map_or(f64::INFINITY, |cell| cell.result.cost)
         };
-        ratios.iter().position(|ratio| {
-            bill(&rival.result.policy, ratio) < bill(&self.best.result.policy, ratio)
-        })
+        ratios.iter().position(|ratio| bill(&rival.result.policy, ratio) < bill(&self.best.result.policy, ratio))
     }
 }
 
@@ -175,7 +158,5 @@ fn between(lower: Asymmetry, upper: Asymmetry) -> Vec<Asymmetry> {
 
 /// Asymmetries of three decimals, so that their texts are exact.
 fn spelled(ratios: impl Iterator<Item = f64>) -> Vec<Asymmetry> {
-    ratios
-        .filter_map(|ratio| rounded(ratio).parse().ok())
-        .collect()
+    ratios.filter_map(|ratio| rounded(ratio).parse().ok()).collect()
 }

@@ -38,10 +38,7 @@ pub(super) fn divided(policy: PolicySpec) -> (PolicySpec, Option<CheckpointSched
             references: None,
             writes: number(WRITES),
         },
-        "sqlite" => CheckpointSchedule {
-            references: number("commit"),
-            ..CheckpointSchedule::default()
-        },
+        "sqlite" => CheckpointSchedule { references: number("commit"), ..CheckpointSchedule::default() },
         _ => CheckpointSchedule::default(),
     };
     if schedule == CheckpointSchedule::default() {
@@ -68,10 +65,7 @@ pub(super) fn placed(
         (Some(_), Some(rate)) if rate.source == ClockSource::TraceTimes => (Some(schedule), None),
         (Some(_), Some(rate)) => (Some(schedule.at_rate(rate.references_per_second)), None),
         (Some(_), None) => {
-            let without = CheckpointSchedule {
-                time: None,
-                ..schedule
-            };
+            let without = CheckpointSchedule { time: None, ..schedule };
             let note = AdviceNote::new(
                 NoteKind::Checkpoints,
                 format!(
@@ -93,8 +87,7 @@ impl Advisor<'_> {
         let minutes = CHECKPOINT_MINUTES.map(|minutes| Duration::from_secs(60 * minutes));
         let present = self.schedule.and_then(|schedule| schedule.time);
         let present = present.unwrap_or(minutes[0]);
-        let is_covered =
-            |interval: &Duration| rate.seconds >= FEWEST_CHECKPOINTS * interval.as_secs_f64();
+        let is_covered = |interval: &Duration| rate.seconds >= FEWEST_CHECKPOINTS * interval.as_secs_f64();
         let longer = minutes.into_iter().filter(|interval| *interval > present);
         let intervals: Vec<Duration> = std::iter::once(present).chain(longer).collect();
         let covered: Vec<Duration> = intervals.iter().copied().filter(is_covered).collect();
@@ -104,27 +97,16 @@ impl Advisor<'_> {
                 duration(rate.seconds),
                 next.as_secs() / 60
             )),
-            (0 | 1, None) => Err(format!(
-                "there is none above {}",
-                CheckpointSchedule::every(present)
-            )),
+            (0 | 1, None) => Err(format!("there is none above {}", CheckpointSchedule::every(present))),
             _ => Ok((rate, covered)),
         }
     }
 
     /// The present system with checkpoints at each of these intervals.
-    fn at_intervals(
-        &mut self,
-        rate: ArrivalRate,
-        intervals: &[Duration],
-        frames: u64,
-    ) -> Result<Vec<SimulatedCell>, LabError> {
+    fn at_intervals(&mut self, rate: ArrivalRate, intervals: &[Duration], frames: u64) -> Result<Vec<SimulatedCell>, LabError> {
         let mut cells = Vec::new();
         for &interval in intervals {
-            let schedule = CheckpointSchedule {
-                time: Some(interval),
-                ..self.schedule.unwrap_or_default()
-            };
+            let schedule = CheckpointSchedule { time: Some(interval), ..self.schedule.unwrap_or_default() };
             let policies = vec![self.now.to_string()];
             let mut question = self.compare("the interval of checkpoints", policies, vec![frames]);
             question.counting.checkpoints = placed(Some(schedule), Some(rate)).0;
@@ -154,8 +136,7 @@ impl Advisor<'_> {
         // What was measured has the server's checkpoints, whether or not the simulation of the present system has them.
         let is_counted = self.counting.checkpoints.is_some();
         let base = cells.first().filter(|_| !is_counted);
-        let writes =
-            |cell: &SimulatedCell| cell.result.writes as f64 / cell.result.references as f64;
+        let writes = |cell: &SimulatedCell| cell.result.writes as f64 / cell.result.references as f64;
         let at_base = base.map(|cell| terms.measured_at(writes(cell)));
         let terms = at_base.as_ref().unwrap_or(terms);
         // Without both, a life has checkpoints here and none in the present system's: the two say nothing side by side.
@@ -172,22 +153,19 @@ impl Advisor<'_> {
             bytes_per_day: terms.bytes_of_pages(writes_per_reference),
             included: false,
         };
-        let knobs = others
-            .iter()
-            .zip(&covered[1..])
-            .map(|(other, interval)| Knob {
-                setting: setting.into(),
-                from: Some(spelled(covered[0])),
-                to: Some(spelled(*interval)),
-                simulated: true,
-                saves_cost: saving(other.cost, base.cost),
-                saves_reads: saving(other.reads as f64, base.reads as f64),
-                saves_writes: saving(other.writes as f64, base.writes as f64),
-                bytes_written_per_day: other.bytes_written_per_day,
-                life_years: other.life_years.filter(|_| has_life),
-                life_range_years: other.life_range_years.filter(|_| has_life),
-                note: Some("evictions and checkpoints; recovery takes longer".into()),
-            });
+        let knobs = others.iter().zip(&covered[1..]).map(|(other, interval)| Knob {
+            setting: setting.into(),
+            from: Some(spelled(covered[0])),
+            to: Some(spelled(*interval)),
+            simulated: true,
+            saves_cost: saving(other.cost, base.cost),
+            saves_reads: saving(other.reads as f64, base.reads as f64),
+            saves_writes: saving(other.writes as f64, base.writes as f64),
+            bytes_written_per_day: other.bytes_written_per_day,
+            life_years: other.life_years.filter(|_| has_life),
+            life_range_years: other.life_range_years.filter(|_| has_life),
+            note: Some("evictions and checkpoints; recovery takes longer".into()),
+        });
         Ok((knobs.collect(), Some(cause).filter(|_| !is_counted)))
     }
 }

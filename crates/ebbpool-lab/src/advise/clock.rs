@@ -41,15 +41,9 @@ pub struct ArrivalRate {
 impl ArrivalRate {
     /// The rate that the request or the trace states, without the counts of a run. `references` are all references of
     /// the trace; `trace` are those that arrived by its times.
-    pub(super) fn stated(
-        clock: Option<AdviceClock>,
-        trace: Option<RecordedArrivals>,
-        references: u64,
-    ) -> Option<Self> {
+    pub(super) fn stated(clock: Option<AdviceClock>, trace: Option<RecordedArrivals>, references: u64) -> Option<Self> {
         match (clock, trace) {
-            (Some(AdviceClock::Rate(rate)), _) => {
-                Self::of_rate(rate.per_second(), references, ClockSource::Rate)
-            }
+            (Some(AdviceClock::Rate(rate)), _) => Self::of_rate(rate.per_second(), references, ClockSource::Rate),
             (Some(AdviceClock::Duration(duration)), _) => {
                 let rate = references as f64 / duration.as_secs_f64();
                 Self::of_rate(rate, references, ClockSource::Duration)
@@ -64,11 +58,7 @@ impl ArrivalRate {
 
     /// The rate at which this number of references arrived; `None` if there is none.
     fn of_rate(references_per_second: f64, references: u64, source: ClockSource) -> Option<Self> {
-        let rate = ArrivalRate {
-            references_per_second,
-            seconds: references as f64 / references_per_second,
-            source,
-        };
+        let rate = ArrivalRate { references_per_second, seconds: references as f64 / references_per_second, source };
         let is_known = references_per_second.is_finite() && references_per_second > 0.0;
         is_known.then_some(rate)
     }
@@ -89,11 +79,7 @@ impl ArrivalRate {
             (DailyWrites::Bytes(_), None) => return Err(AdviseError::DailyBytesWithoutPageSize),
         };
         let references_per_second = pages / SECONDS_PER_DAY / writes_per_reference;
-        Ok(Self::of_rate(
-            references_per_second,
-            references,
-            ClockSource::DailyWrites,
-        ))
+        Ok(Self::of_rate(references_per_second, references, ClockSource::DailyWrites))
     }
 
     /// Events per second, of this number per reference.

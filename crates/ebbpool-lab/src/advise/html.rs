@@ -62,12 +62,9 @@ pub fn report_page(advice: &Advice, parts: &AdvicePageParts) -> String {
 /// The first card: the answer, and what it is about.
 fn answer(advice: &Advice) -> Markup {
     let all = advice.paragraphs().into_iter();
-    let sentences = all
-        .filter(|it| it.title == "Answer")
-        .flat_map(|it| it.sentences);
+    let sentences = all.filter(|it| it.title == "Answer").flat_map(|it| it.sentences);
     // They are a list of their own on the page.
-    let sentences =
-        sentences.filter(|it| advice.assumptions.is_empty() || !it.starts_with("Assumed: "));
+    let sentences = sentences.filter(|it| advice.assumptions.is_empty() || !it.starts_with("Assumed: "));
     html! {
         section.trace {
             p.kicker { (advice.title()) }
@@ -137,43 +134,19 @@ fn figures(advice: &Advice) -> Vec<Tile> {
         then: text(then),
         change: Some(change(then, now)),
     };
-    let mut tiles = vec![tile(
-        "bill per reference, in page reads",
-        (now.cost, then.cost),
-        digits,
-    )];
+    let mut tiles = vec![tile("bill per reference, in page reads", (now.cost, then.cost), digits)];
     let per_second = |it: f64| decimals(it, if it < 10.0 { 2 } else { 0 });
-    let figure =
-        |name: &str, second: fn(&SystemLoad) -> Option<f64>, reference: fn(&SystemLoad) -> f64| {
-            match both(second) {
-                Some(values) => tile(&format!("{name} a second"), values, per_second),
-                None => tile(
-                    &format!("{name} a reference"),
-                    (reference(now), reference(then)),
-                    |it| decimals(it, 4),
-                ),
-            }
-        };
-    tiles.push(figure(
-        "page reads",
-        |it| it.reads_per_second,
-        |it| it.reads_per_reference,
-    ));
-    tiles.push(figure(
-        "page writes",
-        |it| it.writes_per_second,
-        |it| it.writes_per_reference,
-    ));
+    let figure = |name: &str, second: fn(&SystemLoad) -> Option<f64>, reference: fn(&SystemLoad) -> f64| match both(second) {
+        Some(values) => tile(&format!("{name} a second"), values, per_second),
+        None => tile(&format!("{name} a reference"), (reference(now), reference(then)), |it| decimals(it, 4)),
+    };
+    tiles.push(figure("page reads", |it| it.reads_per_second, |it| it.reads_per_reference));
+    tiles.push(figure("page writes", |it| it.writes_per_second, |it| it.writes_per_reference));
     if let Some(values) = both(|it| it.bytes_written_per_day) {
         tiles.push(tile("written a day", values, daily));
     }
     if now.life_years.is_some() || then.life_years.is_some() {
-        tiles.push(Tile {
-            name: "life of the device".into(),
-            now: lives(now.life()),
-            then: lives(then.life()),
-            change: None,
-        });
+        tiles.push(Tile { name: "life of the device".into(), now: lives(now.life()), then: lives(then.life()), change: None });
     }
     tiles
 }

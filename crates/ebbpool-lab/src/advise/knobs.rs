@@ -54,12 +54,7 @@ impl Knob {
     }
 
     /// Another size of the buffer.
-    pub(super) fn size(
-        server: ServerKind,
-        page_size: Option<u64>,
-        now: &SystemLoad,
-        other: &SystemLoad,
-    ) -> Self {
+    pub(super) fn size(server: ServerKind, page_size: Option<u64>, now: &SystemLoad, other: &SystemLoad) -> Self {
         Knob {
             setting: server.size_setting().into(),
             from: Some(server.size_value(now.frames, page_size)),
@@ -84,10 +79,7 @@ pub(super) fn of_server(
     larger: &[SystemLoad],
     checkpoints: Vec<Knob>,
 ) -> Vec<Knob> {
-    let mut knobs: Vec<Knob> = larger
-        .iter()
-        .map(|other| Knob::size(server, page_size, now, other))
-        .collect();
+    let mut knobs: Vec<Knob> = larger.iter().map(|other| Knob::size(server, page_size, now, other)).collect();
     if knobs.is_empty() {
         knobs.push(Knob::without_figures(
             server.size_setting(),

@@ -29,13 +29,11 @@ impl LifeBasis {
     pub(super) fn for_pricing(pricing: &Pricing) -> Self {
         match (&pricing.device_name, &pricing.endurance) {
             (None, _) => LifeBasis::Unknown("no device is named".into()),
-            (Some(_), Some(endurance)) => {
-                LifeBasis::Rated(endurance.clone(), pricing.written_bytes)
-            }
+            (Some(_), Some(endurance)) => LifeBasis::Rated(endurance.clone(), pricing.written_bytes),
             (Some(name), None) if name.starts_with("flash:") => LifeBasis::Simulated,
-            (Some(name), None) => LifeBasis::Unknown(format!(
-                "the profile of {name} does not say how much can be written to it"
-            )),
+            (Some(name), None) => {
+                LifeBasis::Unknown(format!("the profile of {name} does not say how much can be written to it"))
+            }
         }
     }
 
@@ -70,10 +68,7 @@ impl LifeBasis {
             LifeBasis::Rated(endurance, _) => endurance.assumption.clone(),
             LifeBasis::Unknown(why) => format!("The device's life is not known: {why}."),
             LifeBasis::Simulated => {
-                let report = cell
-                    .device
-                    .as_ref()
-                    .and_then(|device| device.flash.as_ref());
+                let report = cell.device.as_ref().and_then(|device| device.flash.as_ref());
                 let Some(report) = report else {
                     return "The device's life is not known: the device has no report.".into();
                 };
@@ -85,12 +80,8 @@ impl LifeBasis {
                             None => ", and the run shows how evenly its blocks wear".into(),
                         }
                     ),
-                    (None, Some(why)) => format!(
-                        "The device's life is not known: it has not reached a steady state ({why})."
-                    ),
-                    (None, None) => {
-                        "The device's life is not known: the run wrote too little.".into()
-                    }
+                    (None, Some(why)) => format!("The device's life is not known: it has not reached a steady state ({why})."),
+                    (None, None) => "The device's life is not known: the run wrote too little.".into(),
                 }
             }
         }
@@ -173,18 +164,14 @@ impl LifeAnswer {
             _ => 1.0,
         };
         let sure_bytes = terms.life.range().map(|[low, _]| low).or(host_bytes);
-        let allowed = sure_bytes
-            .zip(required_years)
-            .map(|(bytes, years)| own_share * bytes / (years * DAYS_PER_YEAR));
+        let allowed = sure_bytes.zip(required_years).map(|(bytes, years)| own_share * bytes / (years * DAYS_PER_YEAR));
         let fits = |point: &&MemoryPoint| {
             let life = life_of(point.life_years, point.life_range_years);
             let lives = match terms.wears(point.writes_per_reference) {
                 false => Some(f64::INFINITY),
                 true => life.map(sure_years),
             };
-            lives
-                .zip(required_years)
-                .is_some_and(|(years, required)| years >= required)
+            lives.zip(required_years).is_some_and(|(years, required)| years >= required)
         };
         let reached_by = of.curve.iter().find(fits).map(|point| MemoryChoice {
             policy: point.policy.clone(),
@@ -208,11 +195,7 @@ impl LifeAnswer {
     }
 }
 
-fn causes(
-    terms: &LoadTerms,
-    now: &SystemLoad,
-    checkpoints: Option<WritesByCause>,
-) -> Vec<WritesByCause> {
+fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WritesByCause>) -> Vec<WritesByCause> {
     let cause = |cause: &str, writes: u64, included| {
         let writes_per_reference = writes as f64 / now.references.max(1) as f64;
         WritesByCause {
@@ -229,14 +212,8 @@ fn causes(
         true => now.end_writes,
         false => now.dirty_left,
     };
-    let mut causes = vec![
-        cause("evictions", evictions, true),
-        cause("pages still dirty at the end", at_end, is_counted),
-    ];
-    let of_server = [
-        ("the background writer", now.background_writes),
-        ("checkpoints", now.checkpoint_writes),
-    ];
+    let mut causes = vec![cause("evictions", evictions, true), cause("pages still dirty at the end", at_end, is_counted)];
+    let of_server = [("the background writer", now.background_writes), ("checkpoints", now.checkpoint_writes)];
     for (name, writes) in of_server {
         if writes > 0 {
             causes.push(cause(name, writes, true));

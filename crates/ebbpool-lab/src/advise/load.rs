@@ -87,12 +87,7 @@ struct DailyBytes {
 
 impl MeasuredTerms {
     pub(super) fn new(day: &MeasuredDay, writes_per_reference: f64) -> Self {
-        MeasuredTerms {
-            total: day.total,
-            most: day.most.unwrap_or(day.total),
-            pages: day.pages,
-            writes_per_reference,
-        }
+        MeasuredTerms { total: day.total, most: day.most.unwrap_or(day.total), pages: day.pages, writes_per_reference }
     }
 
     /// The bytes of a system with this number of page writes per reference. `None` for another system than the present one if its
@@ -105,10 +100,7 @@ impl MeasuredTerms {
         }
         self.pages.filter(|_| self.writes_per_reference > 0.0)?;
         let change = writes_per_reference / self.writes_per_reference;
-        Some(DailyBytes {
-            pages: pages * change,
-            others,
-        })
+        Some(DailyBytes { pages: pages * change, others })
     }
 }
 
@@ -142,14 +134,8 @@ impl SystemLoad {
 impl LoadTerms {
     /// The same where the measured bytes are those of a system with this number of page writes per reference.
     pub(super) fn measured_at(&self, writes_per_reference: f64) -> Self {
-        let measured = self.measured.map(|measured| MeasuredTerms {
-            writes_per_reference,
-            ..measured
-        });
-        LoadTerms {
-            measured,
-            ..self.clone()
-        }
+        let measured = self.measured.map(|measured| MeasuredTerms { writes_per_reference, ..measured });
+        LoadTerms { measured, ..self.clone() }
     }
 
     /// The bytes that this number of page writes per reference makes in a day, by simulation alone.
@@ -176,11 +162,7 @@ impl LoadTerms {
     }
 
     /// How long a device that takes `host_bytes` takes this number of page writes per reference.
-    pub(super) fn life(
-        &self,
-        host_bytes: Option<f64>,
-        writes_per_reference: f64,
-    ) -> Option<DeviceLife> {
+    pub(super) fn life(&self, host_bytes: Option<f64>, writes_per_reference: f64) -> Option<DeviceLife> {
         let bytes = self.life.written_bytes(self.page_size)? as f64;
         let [per_day, most] = match (&self.measured, self.page_size) {
             (Some(measured), Some(page_size)) => {
@@ -195,10 +177,7 @@ impl LoadTerms {
             Some([low, high]) => Some([years(low, most), years(high, per_day)]),
             None => (most > per_day).then(|| [most, per_day].map(|bytes| years(host_bytes, bytes))),
         };
-        Some(DeviceLife {
-            years: years(host_bytes, per_day),
-            range,
-        })
+        Some(DeviceLife { years: years(host_bytes, per_day), range })
     }
 
     /// The load of the present system, whose life does not depend on what the trace owes if its writes were measured.
@@ -222,9 +201,7 @@ impl LoadTerms {
         let mut load = SystemLoad {
             policy: result.policy.clone(),
             frames: result.frames,
-            bytes: self
-                .page_size
-                .map(|size| result.frames.saturating_mul(size)),
+            bytes: self.page_size.map(|size| result.frames.saturating_mul(size)),
             cost: result.cost,
             hit_ratio: result.hit_ratio,
             reads_per_reference,
@@ -234,10 +211,7 @@ impl LoadTerms {
             bytes_written_per_day: self.bytes_per_day(writes_per_reference),
             life_years: life.map(|life| life.years),
             life_range_years: life.and_then(|life| life.range),
-            busy_share: self
-                .rate
-                .zip(result.cost_us)
-                .map(|(rate, us)| rate.per_second(us / 1e6)),
+            busy_share: self.rate.zip(result.cost_us).map(|(rate, us)| rate.per_second(us / 1e6)),
             references: result.references,
             reads: result.reads,
             writes: result.writes,

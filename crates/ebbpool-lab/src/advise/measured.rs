@@ -47,10 +47,7 @@ pub struct MeasuredDevice {
 impl MeasuredDevice {
     /// The device of that name, which took these bytes.
     pub fn new(name: impl Into<String>, bytes: u64) -> Self {
-        MeasuredDevice {
-            name: name.into(),
-            bytes,
-        }
+        MeasuredDevice { name: name.into(), bytes }
     }
 }
 
@@ -220,9 +217,7 @@ mod tests {
             let facts = format!(
                 r#"{{"events": {events}, "lost": {lost}, "written": {{"seconds": 1.0, "page_bytes": 1, "log_bytes": 1, "process_bytes": 1, "device": null}}}}"#
             );
-            MeasuredWrites::of_facts(&facts)
-                .expect("facts")
-                .lost_events()
+            MeasuredWrites::of_facts(&facts).expect("facts").lost_events()
         };
         assert_eq!((note(99, 1), note(0, 0)), (None, None));
         let text = note(11, 89).expect("a note").text;
@@ -232,48 +227,28 @@ mod tests {
     #[test]
     fn bytes_of_a_day_are_divided() {
         let day = written(Some(100), Some(50), Some(170)).per_day();
-        assert_eq!(
-            (day.total, day.most, day.pages, day.log),
-            (300.0, Some(340.0), Some(200.0), Some(100.0))
-        );
+        assert_eq!((day.total, day.most, day.pages, day.log), (300.0, Some(340.0), Some(200.0), Some(100.0)));
         // The kernel has joined several writes of a page.
         let joined = written(Some(100), Some(50), Some(120)).per_day();
         assert_eq!((joined.total, joined.most), (300.0, Some(300.0)));
         // The kernel counts large units of its cache, and the device does not.
-        let with_device = |bytes, measured| MeasuredWrites {
-            device: Some(MeasuredDevice {
-                name: "vda".into(),
-                bytes,
-            }),
-            ..measured
-        };
+        let with_device =
+            |bytes, measured| MeasuredWrites { device: Some(MeasuredDevice { name: "vda".into(), bytes }), ..measured };
         let limited = with_device(180, written(Some(100), Some(50), Some(9000))).per_day();
         assert_eq!((limited.total, limited.most), (300.0, Some(360.0)));
         // Only sums are known.
         let of_process = written(None, None, Some(120));
-        assert_eq!(
-            (of_process.per_day().total, of_process.per_day().most),
-            (240.0, Some(240.0))
-        );
-        assert_eq!(
-            with_device(512, written(None, None, None)).per_day().total,
-            1024.0
-        );
+        assert_eq!((of_process.per_day().total, of_process.per_day().most), (240.0, Some(240.0)));
+        assert_eq!(with_device(512, written(None, None, None)).per_day().total, 1024.0);
     }
 
     #[test]
     fn what_is_not_counted_has_a_name() {
         let missing = |page, log, process| written(page, log, process).not_counted();
-        assert!(
-            missing(Some(1), Some(1), Some(1)).is_empty()
-                && missing(None, None, Some(1)).is_empty()
-        );
+        assert!(missing(Some(1), Some(1), Some(1)).is_empty() && missing(None, None, Some(1)).is_empty());
         assert_eq!(missing(Some(1), None, Some(1)), ["the log"]);
         assert_eq!(missing(None, Some(1), Some(1)), ["pages"]);
-        assert_eq!(
-            missing(Some(1), Some(1), None),
-            ["files other than pages and log"]
-        );
+        assert_eq!(missing(Some(1), Some(1), None), ["files other than pages and log"]);
         assert_eq!(missing(None, None, None), ["pages, log and other files"]);
         assert!(!written(None, None, None).is_counted());
         assert!(written(None, None, Some(0)).is_counted());
@@ -310,14 +285,8 @@ mod tests {
         let facts = MeasuredWrites::of_facts(text).expect("facts");
         assert_eq!(facts.references, Some(100));
         let whole = ReadOptions::default();
-        let piece = ReadOptions {
-            skip: 1,
-            ..whole.clone()
-        };
-        let folded = ReadOptions {
-            page_size: std::num::NonZeroU64::new(4096),
-            ..whole.clone()
-        };
+        let piece = ReadOptions { skip: 1, ..whole.clone() };
+        let folded = ReadOptions { page_size: std::num::NonZeroU64::new(4096), ..whole.clone() };
         for (trace, options, is_of_it) in [
             (100, &whole, true),
             (99, &whole, false),

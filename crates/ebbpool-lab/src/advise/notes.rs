@@ -66,10 +66,7 @@ impl Serialize for AdviceNote {
 
 impl AdviceNote {
     pub(super) fn new(kind: NoteKind, text: impl Into<String>) -> Self {
-        AdviceNote {
-            kind,
-            text: text.into(),
-        }
+        AdviceNote { kind, text: text.into() }
     }
 }
 
@@ -243,9 +240,7 @@ impl WarningFacts<'_> {
                 "{when} the device does not keep up: the reads and writes of a second take it {} seconds",
                 decimals(busy, 2)
             ),
-            false => format!(
-                "{when} the device is busy for {percent:.0} % of the time, so that requests wait"
-            ),
+            false => format!("{when} the device is busy for {percent:.0} % of the time, so that requests wait"),
         };
         Some(AdviceNote::new(NoteKind::Busy, text))
     }
@@ -254,9 +249,7 @@ impl WarningFacts<'_> {
 /// Seconds in words, with the unit that has one or two digits.
 pub(super) fn duration(seconds: f64) -> String {
     let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
-    let unit = units
-        .into_iter()
-        .find(|(length, _)| seconds >= 2.0 * length);
+    let unit = units.into_iter().find(|(length, _)| seconds >= 2.0 * length);
     let (length, name) = unit.unwrap_or((1.0, "seconds"));
     let number = seconds / length;
     if number > 0.0 && number < 0.1 {

@@ -34,11 +34,7 @@ pub struct AdviceTable {
 
 impl AdviceParagraph {
     fn new(title: &'static str, sentences: Vec<String>, table: Option<AdviceTable>) -> Self {
-        AdviceParagraph {
-            title,
-            sentences,
-            table,
-        }
+        AdviceParagraph { title, sentences, table }
     }
 }
 
@@ -47,11 +43,7 @@ pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
         AdviceParagraph::new("Answer", answer(advice), None),
         AdviceParagraph::new("Reads and writes", rates(advice), Some(loads(advice))),
         AdviceParagraph::new("Memory", knee(advice), Some(curve(advice))),
-        AdviceParagraph::new(
-            "R, the cost of a page write in page reads",
-            asymmetry(advice),
-            None,
-        ),
+        AdviceParagraph::new("R, the cost of a page write in page reads", asymmetry(advice), None),
         AdviceParagraph::new("Life of the device", life(advice), None),
     ];
     if !advice.warnings.is_empty() {
@@ -60,11 +52,7 @@ pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
     }
     let (sentences, table) = knobs(advice);
     if !sentences.is_empty() || table.is_some() {
-        paragraphs.push(AdviceParagraph::new(
-            "Settings of the running server",
-            sentences,
-            table,
-        ));
+        paragraphs.push(AdviceParagraph::new("Settings of the running server", sentences, table));
     }
     paragraphs
 }
@@ -93,10 +81,9 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             memory_of(advice.distinct_pages),
             memory_of(present)
         ),
-        Some(knee) if knee <= present => format!(
-            "{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill",
-            memory_of(knee)
-        ),
+        Some(knee) if knee <= present => {
+            format!("{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill", memory_of(knee))
+        }
         Some(knee) => format!(
             "More memory pays up to {}: from there on each doubling saves less than {threshold} % of {policy}'s bill",
             memory_of(knee)
@@ -136,26 +123,16 @@ fn below_cache(advice: &Advice) -> Vec<String> {
     let Advice { now, then, .. } = advice;
     let amount = |load: &SystemLoad| match load.bytes_written_per_day {
         Some(bytes) => format!("{} a day", daily(bytes)),
-        None => format!(
-            "{} pages a reference",
-            decimals(load.writes_per_reference, 4)
-        ),
+        None => format!("{} pages a reference", decimals(load.writes_per_reference, 4)),
     };
     let lives = |load: &SystemLoad| {
         let life = load.life().map(|life| format!("; the device lives {life}"));
         life.unwrap_or_default()
     };
-    let cache = format!(
-        "A further cache of {} under {}",
-        memory(advice, then.frames),
-        then.policy
-    );
+    let cache = format!("A further cache of {} under {}", memory(advice, then.frames), then.policy);
     let saved = saving(then.writes_per_reference, now.writes_per_reference);
     let saves = match saved.map(f64::round) {
-        Some(saved) if saved > 0.0 => format!(
-            "saves {saved} % of these writes, and leaves {}",
-            amount(then)
-        ),
+        Some(saved) if saved > 0.0 => format!("saves {saved} % of these writes, and leaves {}", amount(then)),
         _ => "saves none of these writes".into(),
     };
     let mut sentences = vec![
@@ -191,17 +168,9 @@ fn assumed(advice: &Advice) -> Option<String> {
 }
 
 fn answer(advice: &Advice) -> Vec<String> {
-    let Advice {
-        now,
-        then,
-        same_memory,
-        ..
-    } = advice;
+    let Advice { now, then, same_memory, .. } = advice;
     if advice.uncached {
-        return below_cache(advice)
-            .into_iter()
-            .chain(assumed(advice))
-            .collect();
+        return below_cache(advice).into_iter().chain(assumed(advice)).collect();
     }
     let mut sentences = by_settings(advice);
     let same_policy = then.policy == now.policy;
@@ -213,18 +182,9 @@ fn answer(advice: &Advice) -> Vec<String> {
     let with = memory(advice, then.frames);
     let costs = change(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
-        (true, true) => format!(
-            "Stay with {} and {with}: no policy tried costs less with this memory",
-            now.policy
-        ),
-        (true, false) => format!(
-            "Stay with {}, and give it {with}: the bill is {costs} than now",
-            now.policy
-        ),
-        (false, _) => format!(
-            "Take {} with {with}: the bill is {costs} than now",
-            then.policy
-        ),
+        (true, true) => format!("Stay with {} and {with}: no policy tried costs less with this memory", now.policy),
+        (true, false) => format!("Stay with {}, and give it {with}: the bill is {costs} than now", now.policy),
+        (false, _) => format!("Take {} with {with}: the bill is {costs} than now", then.policy),
     });
     if then.frames != now.frames {
         let alone = (!same_policy).then(|| {
@@ -237,11 +197,7 @@ fn answer(advice: &Advice) -> Vec<String> {
         });
         let costs: Vec<String> = alone.into_iter().chain(better).collect();
         if !costs.is_empty() {
-            sentences.push(format!(
-                "With the present {} {}",
-                memory(advice, now.frames),
-                costs.join(", and ")
-            ));
+            sentences.push(format!("With the present {} {}", memory(advice, now.frames), costs.join(", and ")));
         }
     }
     sentences.extend(assumed(advice));
@@ -271,16 +227,13 @@ fn rates(advice: &Advice) -> Vec<String> {
         ClockSource::DailyWrites => "at which the present system writes what it does in a day",
     };
     let mut sentences = vec![format!("{rate} references a second arrive, {source}")];
-    let schedule: Option<CheckpointSchedule> =
-        advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
-    sentences.extend(schedule.map(|schedule| {
-        format!(
-            "Every system has the checkpoints of the present one, every {}",
-            schedule.in_words()
-        )
-    }));
+    let schedule: Option<CheckpointSchedule> = advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
+    sentences.extend(
+        schedule.map(|schedule| format!("Every system has the checkpoints of the present one, every {}", schedule.in_words())),
+    );
     if advice.life.measured.is_some() {
-        sentences.push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
+        sentences
+            .push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
     }
     sentences
 }
@@ -328,24 +281,10 @@ fn loads(advice: &Advice) -> AdviceTable {
     let busy = knows(|load| load.busy_share.is_some());
     let life = knows(|load| load.life_years.is_some());
     let per = if timed { "/s" } else { " a reference" };
-    let mut header = vec![
-        String::new(),
-        "policy".into(),
-        "memory".into(),
-        "bill".into(),
-    ];
+    let mut header = vec![String::new(), "policy".into(), "memory".into(), "bill".into()];
     header.extend([format!("reads{per}"), format!("writes{per}")]);
-    let optional = [
-        (bytes, "a day".to_string()),
-        (busy, "busy".into()),
-        (life, lives_column(advice)),
-    ];
-    header.extend(
-        optional
-            .into_iter()
-            .filter(|(shown, _)| *shown)
-            .map(|(_, name)| name),
-    );
+    let optional = [(bytes, "a day".to_string()), (busy, "busy".into()), (life, lives_column(advice))];
+    header.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name));
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
             Some(second) => decimals(second, if second < 10.0 { 2 } else { 0 }),
@@ -366,19 +305,11 @@ fn loads(advice: &Advice) -> AdviceTable {
         ];
         let percent = |share: f64| format!("{} %", decimals(100.0 * share, 0));
         let optional = [
-            (
-                bytes,
-                load.bytes_written_per_day.map_or_else(|| "-".into(), daily),
-            ),
+            (bytes, load.bytes_written_per_day.map_or_else(|| "-".into(), daily)),
             (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
             (life, lives(load.life())),
         ];
-        cells.extend(
-            optional
-                .into_iter()
-                .filter(|(shown, _)| *shown)
-                .map(|(_, text)| text),
-        );
+        cells.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
         cells
     };
     let mut rows = vec![row("now", &advice.now)];
@@ -397,19 +328,11 @@ fn knee(advice: &Advice) -> Vec<String> {
             memory(advice, knee.frames),
             rounded(100.0 * knee.threshold)
         ),
-        None => {
-            "There is no knee: up to the largest size a doubling saves a tenth of the bill or more"
-                .into()
-        }
+        None => "There is no knee: up to the largest size a doubling saves a tenth of the bill or more".into(),
     }];
-    let simulated = advice
-        .device
-        .as_ref()
-        .is_some_and(|device| device.starts_with("flash:"));
+    let simulated = advice.device.as_ref().is_some_and(|device| device.starts_with("flash:"));
     if simulated {
-        sentences.push(
-            "The bills below are at the device's first R; those above have its cleaning too".into(),
-        );
+        sentences.push("The bills below are at the device's first R; those above have its cleaning too".into());
     }
     sentences
 }
@@ -431,18 +354,13 @@ fn curve(advice: &Advice) -> AdviceTable {
     header.extend(life.then(|| lives_column(advice)));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
-        let bytes = point
-            .bytes
-            .map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
+        let bytes = point.bytes.map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
         cells.extend(bytes);
         let error = match point.error {
             Some(error) if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
             _ => String::new(),
         };
-        cells.extend([
-            point.policy.clone(),
-            format!("{}{error}", digits(point.cost)),
-        ]);
+        cells.extend([point.policy.clone(), format!("{}{error}", digits(point.cost))]);
         cells.push(match advice.uncached {
             true => saved(point.writes_per_reference),
             false => digits(point.cost_now),
@@ -450,10 +368,7 @@ fn curve(advice: &Advice) -> AdviceTable {
         cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
         cells
     });
-    AdviceTable {
-        rows: rows.collect(),
-        header,
-    }
+    AdviceTable { rows: rows.collect(), header }
 }
 
 fn asymmetry(advice: &Advice) -> Vec<String> {
@@ -468,18 +383,12 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
         match (it.holds_from, it.holds_to) {
             // Above the present R nothing was simulated.
             (Some(from), _) if it.simulated => {
-                format!(
-                    "down to R = {} than {against}, by simulation",
-                    rounded(from)
-                )
+                format!("down to R = {} than {against}, by simulation", rounded(from))
             }
             (Some(from), _) => format!("from R = {} on than {against}", rounded(from)),
             (None, Some(to)) => format!("up to R = {} than {against}", rounded(to)),
             (None, None) if it.simulated => {
-                format!(
-                    "down to R = {}, the lowest simulated, than {against}",
-                    rounded(it.lowest)
-                )
+                format!("down to R = {}, the lowest simulated, than {against}", rounded(it.lowest))
             }
             (None, None) => format!("at every R than {against}"),
         }
@@ -487,10 +396,7 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
     let holds: Vec<String> = advice.breakevens.iter().map(sentence).collect();
     match holds.is_empty() {
         true => vec![of],
-        false => vec![format!(
-            "{of}; {best} costs no more {}",
-            holds.join(", and ")
-        )],
+        false => vec![format!("{of}; {best} costs no more {}", holds.join(", and "))],
     }
 }
 
@@ -499,26 +405,15 @@ fn life(advice: &Advice) -> Vec<String> {
     let mut sentences: Vec<String> = life.measured.iter().map(measured).collect();
     sentences.push(life.assumption.trim_end_matches('.').to_string());
     if let Some([low, high]) = life.range {
-        sentences.push(format!(
-            "It may take {} to {} of writes",
-            daily(low),
-            daily(high)
-        ));
+        sentences.push(format!("It may take {} to {} of writes", daily(low), daily(high)));
     }
-    let causes = life
-        .causes
-        .iter()
-        .filter(|cause| cause.writes_per_reference > 0.0);
+    let causes = life.causes.iter().filter(|cause| cause.writes_per_reference > 0.0);
     let causes = causes.map(|cause| {
         let amount = match cause.bytes_per_day {
             Some(bytes) => format!("{} a day", daily(bytes)),
             None => format!("{} a reference", decimals(cause.writes_per_reference, 4)),
         };
-        let counted = if cause.included {
-            ""
-        } else {
-            " (not counted above)"
-        };
+        let counted = if cause.included { "" } else { " (not counted above)" };
         format!("{} {amount}{counted}", cause.cause)
     });
     let causes: Vec<String> = causes.collect();
@@ -535,11 +430,7 @@ fn life(advice: &Advice) -> Vec<String> {
             life.not_counted.join("; ")
         ));
     }
-    if let Some(larger) = life
-        .larger_buffer
-        .as_ref()
-        .filter(|it| it.life_years.is_some())
-    {
+    if let Some(larger) = life.larger_buffer.as_ref().filter(|it| it.life_years.is_some()) {
         sentences.push(format!(
             "With {} {} makes it live {}{}",
             memory(advice, larger.frames),
@@ -560,11 +451,7 @@ fn measured(day: &MeasuredDay) -> String {
         Some(format!("{} {name}", daily(*bytes)))
     });
     let parts: Vec<String> = parts.collect();
-    let mut sentence = format!(
-        "Measured in {}: the server writes {} a day",
-        duration(day.seconds),
-        daily(day.total),
-    );
+    let mut sentence = format!("Measured in {}: the server writes {} a day", duration(day.seconds), daily(day.total),);
     if !parts.is_empty() {
         sentence += &format!(", {}", parts.join(" and "));
     }
@@ -586,10 +473,7 @@ fn required_life(advice: &Advice) -> Vec<String> {
     let Some(required) = life.required_years else {
         return Vec::new();
     };
-    let required = DeviceLife {
-        years: required,
-        range: None,
-    };
+    let required = DeviceLife { years: required, range: None };
     let verdict = |reached: Option<bool>| match reached {
         Some(true) => "yes",
         Some(false) => "no",
@@ -597,9 +481,7 @@ fn required_life(advice: &Advice) -> Vec<String> {
     };
     let judged = match (life.range, life.not_counted.is_empty()) {
         (Some(_), true) => " (at the lower end of the range)",
-        (Some(_), false) => {
-            " (at the lower end of the range, and what is not counted can only shorten it)"
-        }
+        (Some(_), false) => " (at the lower end of the range, and what is not counted can only shorten it)",
         (None, true) => "",
         (None, false) => " (what is not counted can only shorten it)",
     };
@@ -631,10 +513,7 @@ fn required_life(advice: &Advice) -> Vec<String> {
 fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     // The answer for a known server has them already.
     let is_answered = advice.server.name().is_some();
-    let simulated = advice
-        .knobs
-        .iter()
-        .filter(|knob| knob.simulated && !is_answered);
+    let simulated = advice.knobs.iter().filter(|knob| knob.simulated && !is_answered);
     let others = advice.knobs.iter().filter(|knob| !knob.simulated);
     let sentence = |knob: &Knob| {
         let note = knob.note.as_deref().unwrap_or("not simulated");
@@ -644,8 +523,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let life = advice.knobs.iter().any(|knob| knob.life_years.is_some());
     let saved = |percent: Option<f64>| {
         let text = percent.map(|percent| format!("{percent:+.1} %"));
-        text.unwrap_or_else(|| "-".into())
-            .replace("-0.0 %", "+0.0 %")
+        text.unwrap_or_else(|| "-".into()).replace("-0.0 %", "+0.0 %")
     };
     let rows = simulated.map(|knob| {
         let values = [&knob.from, &knob.to].map(|value| value.as_deref().unwrap_or("-"));
@@ -665,9 +543,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
 impl Advice {
     /// A line that describes the trace.
     pub fn title(&self) -> String {
-        let time = self
-            .arrivals
-            .map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
+        let time = self.arrivals.map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
         format!(
             "{}: {} references{}, {} distinct pages",
             one_line(&self.trace),

@@ -33,10 +33,6 @@ pub enum QuestionKind {
 
 impl AdviceQuestion {
     pub(super) fn sizes(&self) -> Vec<MemorySize> {
-        self.frames
-            .iter()
-            .copied()
-            .map(MemorySize::frames)
-            .collect()
+        self.frames.iter().copied().map(MemorySize::frames).collect()
     }
 }

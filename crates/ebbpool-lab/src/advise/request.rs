@@ -117,10 +117,7 @@ pub enum AdviseError {
 impl AdviseRequest {
     /// A request at this price, with all else by default.
     pub fn new(pricing: PricingRequest) -> Self {
-        AdviseRequest {
-            pricing: Some(pricing),
-            ..AdviseRequest::default()
-        }
+        AdviseRequest { pricing: Some(pricing), ..AdviseRequest::default() }
     }
 
     /// Checks everything that can be checked before the trace is read.
@@ -130,9 +127,7 @@ impl AdviseRequest {
     /// [`RequestError::Advise`].
     pub fn check(&self) -> Result<(), RequestError> {
         let changing = match &self.pricing {
-            Some(PricingRequest::Asymmetry(spec)) => {
-                Some(spec).filter(|spec| spec.constant().is_none())
-            }
+            Some(PricingRequest::Asymmetry(spec)) => Some(spec).filter(|spec| spec.constant().is_none()),
             Some(PricingRequest::Device { changing, .. }) => changing.as_ref(),
             None => None,
         };
@@ -146,9 +141,7 @@ impl AdviseRequest {
             Some(AdviceClock::Duration(duration)) if duration.is_zero() => {
                 return Err(AdviseError::NoDuration.into());
             }
-            Some(AdviceClock::DailyWrites(DailyWrites::Pages(pages)))
-                if !(pages.is_finite() && pages > 0.0) =>
-            {
+            Some(AdviceClock::DailyWrites(DailyWrites::Pages(pages))) if !(pages.is_finite() && pages > 0.0) => {
                 return Err(AdviseError::NotDailyWrites(pages).into());
             }
             _ => {}

@@ -32,20 +32,13 @@ pub(super) struct TraceQuestions<'a> {
 
 impl TraceQuestions<'_> {
     /// The results of a question of kind [`QuestionKind::Compare`], for each price, each policy, each size.
-    pub(super) fn compare(
-        &self,
-        question: &AdviceQuestion,
-    ) -> Result<Vec<SimulatedCell>, LabError> {
+    pub(super) fn compare(&self, question: &AdviceQuestion) -> Result<Vec<SimulatedCell>, LabError> {
         let QuestionKind::Compare(pricing) = &question.kind else {
             return Ok(Vec::new());
         };
         let request = CompareRequest {
             counting: question.counting.clone(),
-            ..CompareRequest::new(
-                PolicySelection::lists(&question.policies),
-                question.sizes(),
-                pricing.clone(),
-            )
+            ..CompareRequest::new(PolicySelection::lists(&question.policies), question.sizes(), pricing.clone())
         };
         let comparison = self.lab.compare(self.source, &request)?;
         if comparison.interrupted {
@@ -53,10 +46,7 @@ impl TraceQuestions<'_> {
         }
         self.events.add_results(comparison.finished().count());
         let cells = comparison.cells.into_iter().flatten();
-        let cells = cells.map(|cell| SimulatedCell {
-            result: cell.result,
-            device: cell.row.device,
-        });
+        let cells = cells.map(|cell| SimulatedCell { result: cell.result, device: cell.row.device });
         Ok(cells.collect())
     }
 
@@ -89,11 +79,7 @@ pub(super) struct AdviceEvents<'e> {
 
 impl<'e> AdviceEvents<'e> {
     pub(super) fn new(events: &'e dyn LabEvents) -> Self {
-        AdviceEvents {
-            events,
-            notes: Mutex::default(),
-            stored: Mutex::default(),
-        }
+        AdviceEvents { events, notes: Mutex::default(), stored: Mutex::default() }
     }
 
     fn add_results(&self, results: usize) {
@@ -105,11 +91,7 @@ impl<'e> AdviceEvents<'e> {
     pub(super) fn report_stored(&self, trace: &str) {
         let (stored, all) = *self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         if stored > 0 {
-            self.events.note(&Note::StoredResults {
-                trace: trace.into(),
-                stored,
-                all,
-            });
+            self.events.note(&Note::StoredResults { trace: trace.into(), stored, all });
         }
     }
 }

@@ -19,12 +19,8 @@ pub(super) fn grid(present: u64, budget: Option<u64>, distinct: u64) -> Vec<u64>
     };
     let base = present.clamp(1, top);
     let doubled = |frames: &u64| frames.checked_mul(2).filter(|&frames| frames < top);
-    let mut sizes: Vec<u64> = std::iter::successors(Some(base), doubled)
-        .take(MOST_DOUBLINGS + 1)
-        .collect();
-    let halvings = SIZES
-        .saturating_sub(sizes.len() + 1)
-        .clamp(2, MOST_HALVINGS);
+    let mut sizes: Vec<u64> = std::iter::successors(Some(base), doubled).take(MOST_DOUBLINGS + 1).collect();
+    let halvings = SIZES.saturating_sub(sizes.len() + 1).clamp(2, MOST_HALVINGS);
     sizes.extend((1..=halvings).map(|halving| base >> halving));
     sizes.extend([present, top]);
     sizes.extend(budget);
@@ -40,10 +36,7 @@ mod tests {
 
     #[test]
     fn sizes_are_halvings_and_doublings_of_the_present_memory() {
-        assert_eq!(
-            grid(1000, None, 9000),
-            [125, 250, 500, 1000, 2000, 4000, 8000, 9000]
-        );
+        assert_eq!(grid(1000, None, 9000), [125, 250, 500, 1000, 2000, 4000, 8000, 9000]);
         assert_eq!(grid(1000, Some(1500), 90_000).last(), Some(&3000));
         assert!(grid(1000, Some(1500), 90_000).contains(&1500));
         // The present buffer holds more than all pages.

@@ -33,11 +33,7 @@ pub(super) fn is_uncached(request: &AdviseRequest, metadata: &Metadata) -> bool 
 
 /// The frames of a further cache from which the curve starts, if no buffer is there and the request names no size. A share of
 /// the device would be far more than the pages that the trace has.
-pub(super) fn usual_frames(
-    request: &AdviseRequest,
-    metadata: &Metadata,
-    facts: &CurveStudy,
-) -> Option<u64> {
+pub(super) fn usual_frames(request: &AdviseRequest, metadata: &Metadata, facts: &CurveStudy) -> Option<u64> {
     let is_open = request.frames.is_none() && request.budget.is_none();
     let is_chosen = is_open && is_uncached(request, metadata);
     is_chosen.then(|| (facts.facts.distinct_pages / PAGES_PER_FRAME).max(1))
@@ -67,20 +63,9 @@ pub(super) fn cell(
         reads += all - written;
         Ok::<(), LabError>(())
     })?;
-    let counts = Counts {
-        references: reads + writes,
-        misses: reads,
-        writes,
-        ..Counts::default()
-    };
-    let trace = TraceSummary {
-        label,
-        metadata,
-        facts: facts.facts,
-        warmup: facts.warmup,
-        at_end: facts.at_end,
-        checkpoints: None,
-    };
+    let counts = Counts { references: reads + writes, misses: reads, writes, ..Counts::default() };
+    let trace =
+        TraceSummary { label, metadata, facts: facts.facts, warmup: facts.warmup, at_end: facts.at_end, checkpoints: None };
     let mut result = RunResult::new(&trace, NONE.into(), 0, pricing.asymmetry, &counts);
     (result.hits, result.misses, result.hit_ratio) = (0, counts.references, 0.0);
     // A simulated device takes longer for cleaning, which only a run shows.
@@ -90,16 +75,12 @@ pub(super) fn cell(
     result.cost_us = costs
         .filter(|_| !pricing.device_name.as_ref().is_some_and(is_simulated))
         .map(|costs| costs.bill(reads, writes).amount / counts.references as f64);
-    Ok(SimulatedCell {
-        result,
-        device: None,
-    })
+    Ok(SimulatedCell { result, device: None })
 }
 
 /// What a request leaves open, and what stands in its place.
 pub(super) fn assumed(request: &AdviseRequest) -> Vec<AdviceNote> {
-    let size =
-        "the size of the cache is the knee of the bills, or 3 % of the trace's pages without one";
+    let size = "the size of the cache is the knee of the bills, or 3 % of the trace's pages without one";
     let is_open = request.frames.is_none() && request.budget.is_none();
     let size = is_open.then(|| AdviceNote::new(NoteKind::Frames, size));
     size.into_iter().chain(assumed_asymmetry(request)).collect()

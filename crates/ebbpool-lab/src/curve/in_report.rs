@@ -47,13 +47,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
             let errors = errors.map(|errors| CellErrors::new(policy, size, errors));
             curve.errors.extend(errors);
             let row = row((policy, size), frames, references, traffic);
-            let result = RunResult::new(
-                &trace,
-                spec.to_string(),
-                frames,
-                study.asymmetry,
-                &row.counts,
-            );
+            let result = RunResult::new(&trace, spec.to_string(), frames, study.asymmetry, &row.counts);
             found.push(ComparedCell { row, result });
         }
     }
@@ -63,11 +57,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
             TargetFigure::Bill => 1.0,
             TargetFigure::Reads | TargetFigure::Writes => references as f64,
         };
-        Limit {
-            figure: figure.name(),
-            most: answer.limit / per_reference,
-            text: answer.target.to_string(),
-        }
+        Limit { figure: figure.name(), most: answer.limit / per_reference, text: answer.target.to_string() }
     });
     let name = metadata.name.as_deref().unwrap_or(&study.label);
     let cells = in_order([1, study.policies.len(), sizes.len()], found);
@@ -117,9 +107,7 @@ fn result<'a>(
             Some((smallest.estimate.traffic, Some(&smallest.estimate)))
         }
         _ => {
-            let is_lru = spec
-                .registered()
-                .is_some_and(|spec| spec.to_string() == BASELINE);
+            let is_lru = spec.registered().is_some_and(|spec| spec.to_string() == BASELINE);
             is_lru.then(|| (study.lru.at(frames), None))
         }
     }

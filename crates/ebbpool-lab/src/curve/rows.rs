@@ -79,10 +79,7 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
     }
     if let Some(answer) = &study.answer {
         for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
-            if let Some(SmallestMemory {
-                frames, estimate, ..
-            }) = smallest
-            {
+            if let Some(SmallestMemory { frames, estimate, .. }) = smallest {
                 let target = Some(answer.target.to_string());
                 let policy = policy.to_string();
                 rows.push(row(study, &policy, *frames, estimate, target));
@@ -97,11 +94,7 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
             let run = figure(pool.run.traffic);
             (run > 0.0).then(|| (figure(pool.estimated) / run - 1.0).abs())
         };
-        let estimate = Estimate {
-            traffic: pool.estimated,
-            sample: PageSample::ALL,
-            errors: None,
-        };
+        let estimate = Estimate { traffic: pool.estimated, sample: PageSample::ALL, errors: None };
         rows.push(CurveRow {
             method: "two-stack",
             error: error(&|traffic| study.bill(traffic)),
@@ -113,13 +106,7 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
     rows
 }
 
-fn row(
-    study: &CurveStudy,
-    policy: &str,
-    frames: u64,
-    estimate: &Estimate,
-    target: Option<String>,
-) -> CurveRow {
+fn row(study: &CurveStudy, policy: &str, frames: u64, estimate: &Estimate, target: Option<String>) -> CurveRow {
     let references = study.lru.references();
     let page_size = study.metadata.page_size;
     let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));

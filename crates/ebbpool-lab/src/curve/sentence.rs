@@ -68,12 +68,7 @@ fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
     }
     needs.sort_by_key(|(smallest, _)| smallest.frames);
     let target = match answer.target.is_relative() {
-        true => format!(
-            "{} against {} with {}",
-            answer.target,
-            answer.baseline,
-            study.memory(answer.baseline_frames)
-        ),
+        true => format!("{} against {} with {}", answer.target, answer.baseline, study.memory(answer.baseline_frames)),
         false => answer.target.to_string(),
     };
     let needs: Vec<String> = needs
@@ -91,10 +86,6 @@ fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
         false => format!("no memory is enough for {}", never.join(", ")),
     };
     let parts: Vec<String> = needs.into_iter().chain([never]).collect();
-    let parts: Vec<&str> = parts
-        .iter()
-        .map(String::as_str)
-        .filter(|p| !p.is_empty())
-        .collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
     format!("{target}: {}", parts.join("; "))
 }

@@ -23,9 +23,7 @@ impl TargetFigure {
         match self {
             TargetFigure::Reads => traffic.reads as f64,
             TargetFigure::Writes => traffic.writes as f64,
-            TargetFigure::Bill => {
-                asymmetry.bill(traffic.all_reads(), traffic.writes) / references as f64
-            }
+            TargetFigure::Bill => asymmetry.bill(traffic.all_reads(), traffic.writes) / references as f64,
         }
     }
 
@@ -94,9 +92,7 @@ impl FromStr for Target {
             "bill" => TargetFigure::Bill,
             _ => return Err(refused()),
         };
-        let less = amount
-            .strip_prefix('-')
-            .filter(|share| share.ends_with('%'));
+        let less = amount.strip_prefix('-').filter(|share| share.ends_with('%'));
         let amount = match less {
             Some(share) => {
                 let share: Decimal = share.parse().map_err(|_| refused())?;
@@ -130,13 +126,7 @@ mod tests {
 
     #[test]
     fn targets_are_read_and_printed() {
-        for text in [
-            "writes -50%",
-            "reads -0.5%",
-            "bill 1.5",
-            "bill -20%",
-            "writes 0",
-        ] {
+        for text in ["writes -50%", "reads -0.5%", "bill 1.5", "bill -20%", "writes 0"] {
             let target: Target = text.parse().expect("a target");
             assert_eq!(target.to_string(), text);
         }
@@ -150,17 +140,8 @@ mod tests {
     #[test]
     fn invalid_targets_are_refused() {
         for text in [
-            "",
-            "writes",
-            "writes 50%",
-            "writes +5%",
-            "writes -0%",
-            "writes -101%",
-            "hits 3",
-            "bill -3",
-            "bill NaN",
-            "bill 1 2",
-            "reads --5%",
+            "", "writes", "writes 50%", "writes +5%", "writes -0%", "writes -101%", "hits 3", "bill -3", "bill NaN",
+            "bill 1 2", "reads --5%",
         ] {
             let refused = text.parse::<Target>().expect_err(text).to_string();
             assert!(refused.contains("writes -50%"), "{refused}");
@@ -169,11 +150,7 @@ mod tests {
 
     #[test]
     fn a_bill_is_per_reference() {
-        let traffic = Traffic {
-            reads: 10,
-            writes: 5,
-            ..Traffic::default()
-        };
+        let traffic = Traffic { reads: 10, writes: 5, ..Traffic::default() };
         let asymmetry = "4".parse().expect("an asymmetry");
         assert_eq!(TargetFigure::Bill.of(traffic, 20, asymmetry), 1.5);
         assert_eq!(TargetFigure::Reads.of(traffic, 20, asymmetry), 10.0);

@@ -43,12 +43,8 @@ pub(super) fn differences(
     noise: f64,
 ) -> Vec<FieldDifference> {
     let has_threads = |row: &Row| row.get("threads").and_then(Value::as_u64) > Some(1);
-    let mut comparison = FieldComparison {
-        noise,
-        all_measured: has_threads(before) || has_threads(after),
-        keys,
-        found: Vec::new(),
-    };
+    let mut comparison =
+        FieldComparison { noise, all_measured: has_threads(before) || has_threads(after), keys, found: Vec::new() };
     comparison.objects("", declared, FieldRole::Figure, before, after);
     comparison.found
 }
@@ -81,14 +77,7 @@ impl FieldComparison<'_> {
         }
     }
 
-    fn values(
-        &mut self,
-        path: &str,
-        declared: DeclaredField<'_>,
-        role: FieldRole,
-        before: &Value,
-        after: &Value,
-    ) {
+    fn values(&mut self, path: &str, declared: DeclaredField<'_>, role: FieldRole, before: &Value, after: &Value) {
         match (before, after) {
             (Value::Object(before), Value::Object(after)) => {
                 self.objects(path, declared, role, before, after);
@@ -108,8 +97,7 @@ impl FieldComparison<'_> {
                         role,
                         before: before.clone(),
                         after: after.clone(),
-                        within_noise: (role == FieldRole::Measured || self.all_measured)
-                            && is_noise(before, after, self.noise),
+                        within_noise: (role == FieldRole::Measured || self.all_measured) && is_noise(before, after, self.noise),
                     });
                 }
             }
@@ -117,14 +105,7 @@ impl FieldComparison<'_> {
     }
 
     /// Compares arrays of objects, which are found by their keys.
-    fn arrays(
-        &mut self,
-        path: &str,
-        declared: DeclaredField<'_>,
-        role: FieldRole,
-        before: &[Value],
-        after: &[Value],
-    ) {
+    fn arrays(&mut self, path: &str, declared: DeclaredField<'_>, role: FieldRole, before: &[Value], after: &[Value]) {
         let key = |item: &Value| item.as_object().map(|row| item_key(declared, row));
         let path_of = |item: &Value| format!("{path}[{}]", key(item).unwrap_or_default());
         let find = |all: &[Value], item: &Value| {
@@ -144,14 +125,8 @@ impl FieldComparison<'_> {
 
 /// The key of an item: the values of its key fields.
 fn item_key(declared: DeclaredField<'_>, row: &Map<String, Value>) -> String {
-    let is_key = |(name, value): &(&String, &Value)| {
-        declared.role_of(name, value) == FieldRole::Key && !value.is_null()
-    };
-    let names: Vec<String> = row
-        .iter()
-        .filter(is_key)
-        .map(|(name, _)| name.clone())
-        .collect();
+    let is_key = |(name, value): &(&String, &Value)| declared.role_of(name, value) == FieldRole::Key && !value.is_null();
+    let names: Vec<String> = row.iter().filter(is_key).map(|(name, _)| name.clone()).collect();
     match names.as_slice() {
         [name] => plain_text(&row[name]),
         names => key_text(row, names),
@@ -185,11 +160,7 @@ fn is_same(before: &Value, after: &Value) -> bool {
             (one - other).abs() <= ROUNDING * one.abs().max(other.abs())
         }
         (Value::Array(before), Value::Array(after)) => {
-            before.len() == after.len()
-                && before
-                    .iter()
-                    .zip(after)
-                    .all(|(one, other)| is_same(one, other))
+            before.len() == after.len() && before.iter().zip(after).all(|(one, other)| is_same(one, other))
         }
         _ => before == after,
     }

@@ -99,10 +99,7 @@ impl ResultFile {
                 None => DiffError::NotJson { file, problem },
             }
         })?;
-        let not_results = |problem: String| DiffError::NotResults {
-            file: file(),
-            problem,
-        };
+        let not_results = |problem: String| DiffError::NotResults { file: file(), problem };
         let (items, is_array) = match json {
             Value::Array(items) => (items, true),
             item => (vec![item], false),
@@ -122,11 +119,7 @@ impl ResultFile {
             return Err(DiffError::Empty { file: file() });
         };
         let schema = schema_of(first, is_array, schemas).map_err(not_results)?;
-        let mut found = ResultFile {
-            label: file(),
-            schema: schema.clone(),
-            rows,
-        };
+        let mut found = ResultFile { label: file(), schema: schema.clone(), rows };
         found.check_rows()?;
         Ok(found)
     }
@@ -162,9 +155,7 @@ impl ResultFile {
         let of_first = self.rows.first().cloned().unwrap_or_default();
         let declared = self.schema.result();
         // A field that may be null is left out by versions that had it only where it was not.
-        let required = declared
-            .required()
-            .filter(|name| !declared.field(name).may_be_null());
+        let required = declared.required().filter(|name| !declared.field(name).may_be_null());
         let required: Vec<&str> = required.collect();
         for (number, row) in (1..).zip(&self.rows) {
             let missing = keys.iter().find(|name| {
@@ -188,12 +179,7 @@ impl ResultFile {
                 }
                 Some(&earlier) if self.rows[earlier] == *row => repeated.push(at),
                 Some(&earlier) => {
-                    return Err(DiffError::SameKey {
-                        file: self.label.clone(),
-                        key,
-                        first: earlier + 1,
-                        second: at + 1,
-                    });
+                    return Err(DiffError::SameKey { file: self.label.clone(), key, first: earlier + 1, second: at + 1 });
                 }
             }
         }
@@ -257,19 +243,13 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     match first.chars().next()? {
         '<' => Some("HTML or XML"),
         start if of_json.contains(&start) => None,
-        _ if first.contains(',') && text.lines().nth(1).is_none_or(|row| row.contains(',')) => {
-            Some("CSV")
-        }
+        _ if first.contains(',') && text.lines().nth(1).is_none_or(|row| row.contains(',')) => Some("CSV"),
         _ => None,
     }
 }
 
 /// The schema that a result fits best.
-fn schema_of<'s>(
-    row: &Row,
-    is_array: bool,
-    schemas: &'s [ResultSchema],
-) -> Result<&'s ResultSchema, String> {
+fn schema_of<'s>(row: &Row, is_array: bool, schemas: &'s [ResultSchema]) -> Result<&'s ResultSchema, String> {
     let has_shape = |schema: &&ResultSchema| match schema.shape {
         ResultShape::One => !is_array,
         ResultShape::Rows => is_array,
@@ -282,11 +262,7 @@ fn schema_of<'s>(
         let missing = declared.required().filter(|name| !row.contains_key(*name));
         common.count() as i64 - missing.count() as i64
     };
-    let best = schemas
-        .iter()
-        .filter(has_shape)
-        .rev()
-        .max_by_key(|it| fit(it));
+    let best = schemas.iter().filter(has_shape).rev().max_by_key(|it| fit(it));
     let Some(best) = best.filter(|best| fit(best) > 0) else {
         return Err("its fields are those of no command".into());
     };
@@ -297,10 +273,7 @@ fn schema_of<'s>(
         required.any(|required| required == *name) && !declared.field(name).may_be_null()
     });
     match required.find(|name| !row.contains_key(*name)) {
-        Some(missing) => Err(format!(
-            "it resembles those of `ebbpool {}`, but has no field `{missing}`",
-            best.command
-        )),
+        Some(missing) => Err(format!("it resembles those of `ebbpool {}`, but has no field `{missing}`", best.command)),
         None => Ok(best),
     }
 }

@@ -43,13 +43,9 @@ mod tests {
 
     #[test]
     fn differences_are_in_per_cent_or_multiples() {
-        for (relative, expected) in [
-            (-0.0974, "-9.7 %"),
-            (0.2, "+20.0 %"),
-            (9e-5, "+0.009 %"),
-            (-1e-7, "-1e-5 %"),
-            (11.34, "x12.3"),
-        ] {
+        for (relative, expected) in
+            [(-0.0974, "-9.7 %"), (0.2, "+20.0 %"), (9e-5, "+0.009 %"), (-1e-7, "-1e-5 %"), (11.34, "x12.3")]
+        {
             assert_eq!(percent(relative), expected);
         }
     }

@@ -26,11 +26,7 @@ const TINTS: [f64; 4] = [0.01, 0.05, 0.2, 0.5];
 /// [`LabError::Output`] if the file cannot be written.
 pub fn write(mut out: OutputFile, diff: &ResultDiff) -> Result<(), LabError> {
     let label = out.label().to_string();
-    out.write_all(page(diff).as_bytes())
-        .map_err(|source| LabError::Output {
-            what: format!("the report: {label}"),
-            source,
-        })?;
+    out.write_all(page(diff).as_bytes()).map_err(|source| LabError::Output { what: format!("the report: {label}"), source })?;
     out.finish()?;
     Ok(())
 }
@@ -38,14 +34,8 @@ pub fn write(mut out: OutputFile, diff: &ResultDiff) -> Result<(), LabError> {
 /// The page. It has no script and loads nothing.
 pub fn page(diff: &ResultDiff) -> String {
     let style = shell::style_sheet(STYLE);
-    let policy = format!(
-        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'",
-        hash(&style)
-    );
-    let (principal, rest): (Vec<_>, Vec<_>) = diff
-        .changes
-        .iter()
-        .partition(|change| change.is_principal());
+    let policy = format!("default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'", hash(&style));
+    let (principal, rest): (Vec<_>, Vec<_>) = diff.changes.iter().partition(|change| change.is_principal());
     let body = html! {
         header { h1 { "Ebbpool " span { "diff" } } }
         main {

@@ -47,10 +47,7 @@ pub fn sentence(diff: &ResultDiff) -> String {
             }
         );
     }
-    let missing = [
-        (diff.only_before.len(), &diff.before),
-        (diff.only_after.len(), &diff.after),
-    ];
+    let missing = [(diff.only_before.len(), &diff.before), (diff.only_after.len(), &diff.after)];
     for (count, file) in missing.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("; {count} only in {file}");
     }
@@ -59,11 +56,7 @@ pub fn sentence(diff: &ResultDiff) -> String {
 
 /// The fields that changed in most results, with the range of their changes, and the largest change.
 fn fields(diff: &ResultDiff) -> String {
-    let principal: Vec<&FigureChange> = diff
-        .changes
-        .iter()
-        .filter(|change| change.is_principal())
-        .collect();
+    let principal: Vec<&FigureChange> = diff.changes.iter().filter(|change| change.is_principal()).collect();
     let mut by_field: Vec<(&str, Vec<&FigureChange>)> = Vec::new();
     for &change in &principal {
         match by_field.iter_mut().find(|(name, _)| *name == change.field) {
@@ -103,9 +96,7 @@ fn fields(diff: &ResultDiff) -> String {
 /// The number of results in which a field changed, and its least and largest change.
 fn range(diff: &ResultDiff, changes: &[&FigureChange]) -> String {
     let relative = changes.iter().filter_map(|change| change.relative);
-    let (least, most) = relative.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), it| {
-        (least.min(it), most.max(it))
-    });
+    let (least, most) = relative.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), it| (least.min(it), most.max(it)));
     let count = match diff.matched {
         1 => String::new(),
         _ => format!(" in {}", changes.len()),
@@ -120,7 +111,5 @@ fn range(diff: &ResultDiff, changes: &[&FigureChange]) -> String {
 }
 
 fn in_brackets(relative: Option<f64>) -> String {
-    relative.map_or(String::new(), |relative| {
-        format!(" ({})", percent(relative))
-    })
+    relative.map_or(String::new(), |relative| format!(" ({})", percent(relative)))
 }

@@ -67,16 +67,11 @@ fn results_are_matched_by_their_keys_in_any_order() {
     assert_eq!(words(&diff, &diff.only_before[0]), "lru, 20 frames");
     assert_eq!(words(&diff, &diff.only_after[0]), "arc, 20 frames");
     let principal = diff.changes.iter().filter(|change| change.is_principal());
-    let principal: Vec<(&str, f64)> = principal
-        .map(|change| (change.field.as_str(), change.relative.expect("a share")))
-        .collect();
+    let principal: Vec<(&str, f64)> =
+        principal.map(|change| (change.field.as_str(), change.relative.expect("a share"))).collect();
     let fields: Vec<&str> = principal.iter().map(|(field, _)| *field).collect();
     assert_eq!(fields, ["reads", "writes", "cost"]);
-    assert!(
-        principal
-            .iter()
-            .all(|(_, relative)| (relative + 0.2).abs() < 1e-9)
-    );
+    assert!(principal.iter().all(|(_, relative)| (relative + 0.2).abs() < 1e-9));
     assert_eq!(
         sentence(&diff),
         "1 of 2 results changed: reads in 1 (-20.0 %), writes in 1 (-20.0 %), cost in 1 (-20.0 %); the largest \
@@ -134,14 +129,7 @@ fn a_change_that_is_the_same_in_all_results_is_stated_once() {
     let diff = diff_of(&json!(rows), &json!(longer));
     assert_eq!(diff.changed, 2);
     assert!(diff.changes.is_empty(), "{:?}", diff.changes);
-    assert_eq!(
-        diff.in_all,
-        [CommonChange {
-            field: "references".into(),
-            before: json!(1000),
-            after: json!(2000),
-        }]
-    );
+    assert_eq!(diff.in_all, [CommonChange { field: "references".into(), before: json!(1000), after: json!(2000) }]);
 }
 
 #[cfg(unix)]
@@ -172,10 +160,7 @@ fn figures_of_several_threads_are_measured() {
     let diff = diff_of(&replay(500, 1), &waits);
     assert_eq!(
         changes(&diff),
-        [
-            ("waits.latch", "0".into(), "3".into(), true),
-            ("read_latency_us.most", "100".into(), "1000".into(), false),
-        ]
+        [("waits.latch", "0".into(), "3".into(), true), ("read_latency_us.most", "100".into(), "1000".into(), false),]
     );
 }
 
@@ -187,52 +172,34 @@ fn a_file_that_is_no_result_is_refused_with_its_name() {
         ("", "x: there are no results in it"),
         ("[]", "x: there are no results in it"),
         ("{\n \"reads\": 1,\n", "x: not JSON: EOF while parsing"),
-        (
-            "trace,policy\nt,lru\n",
-            "x is CSV, and results are compared as JSON",
-        ),
+        ("trace,policy\nt,lru\n", "x is CSV, and results are compared as JSON"),
         ("PAR1\0", "x is Parquet"),
         ("<!doctype html>", "x is HTML"),
         ("[1]", "x: not the results of a command: item 1 is a number"),
         ("7", "it is a number"),
         ("{\"a\": 1}", "its fields are those of no command"),
         (&without.to_string(), "its fields are those of no command"),
-        (
-            &same.to_string(),
-            "x: results 1 and 2 differ and have the same key: trace t, policy lru, frames 10",
-        ),
+        (&same.to_string(), "x: results 1 and 2 differ and have the same key: trace t, policy lru, frames 10"),
     ];
     for (text, expected) in cases {
         let error = parse("x", text).expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
-    let error = parse("x", "{\n \"reads\": 1,\n")
-        .expect_err("no end")
-        .to_string();
+    let error = parse("x", "{\n \"reads\": 1,\n").expect_err("no end").to_string();
     assert!(error.contains("line 3"), "{error}");
     let one = file("a.json", &result("lru", 10, 500));
     let rows = file("b.json", &json!([result("lru", 10, 500)]));
-    let error = ResultDiff::new(&one, &rows, NOISE)
-        .expect_err("two commands")
-        .to_string();
-    assert!(
-        error.starts_with("a.json has results of `ebbpool run`, b.json those of `ebbpool compare`"),
-        "{error}"
-    );
+    let error = ResultDiff::new(&one, &rows, NOISE).expect_err("two commands").to_string();
+    assert!(error.starts_with("a.json has results of `ebbpool run`, b.json those of `ebbpool compare`"), "{error}");
 }
 
 #[test]
 fn results_of_another_version_are_recognised_and_their_fields_compared() {
     let new = result("lru", 10, 500);
     let mut old = new.clone();
-    old.as_object_mut()
-        .expect("an object")
-        .remove("padding_reads");
+    old.as_object_mut().expect("an object").remove("padding_reads");
     let diff = diff_of(&json!([old]), &json!([new]));
-    assert_eq!(
-        changes(&diff),
-        [("padding_reads", "null".into(), "0".into(), false)]
-    );
+    assert_eq!(changes(&diff), [("padding_reads", "null".into(), "0".into(), false)]);
     // Two equal results, as two equal sizes give, are one.
     let twice = file("a.json", &json!([new, new]));
     assert_eq!(twice.rows.len(), 1);

@@ -27,10 +27,8 @@ pub struct DeviceLife {
 /// number is not above 0. The bytes are those that reach the device, in whole pages of it.
 pub(crate) fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
     let years = |bytes: f64| bytes / bytes_written_per_day / DAYS_PER_YEAR;
-    (bytes_written_per_day > 0.0).then(|| DeviceLife {
-        years: years(endurance.host_bytes),
-        range: endurance.range.map(|range| range.map(years)),
-    })
+    (bytes_written_per_day > 0.0)
+        .then(|| DeviceLife { years: years(endurance.host_bytes), range: endurance.range.map(|range| range.map(years)) })
 }
 
 /// In years, in days below one year, in hours below one day.
@@ -99,12 +97,7 @@ fn is_paced(device: &DeviceOutcome) -> bool {
 }
 
 /// How long the device lives if it serves such a run every `elapsed_us` µs.
-fn life(
-    pricing: &Pricing,
-    endurance: &Endurance,
-    device: &DeviceOutcome,
-    elapsed_us: f64,
-) -> Option<DeviceLife> {
+fn life(pricing: &Pricing, endurance: &Endurance, device: &DeviceOutcome, elapsed_us: f64) -> Option<DeviceLife> {
     let bytes = device.report.writes as f64 * pricing.written_bytes? as f64;
     on_profile(bytes / elapsed_us * MICROS_PER_DAY, endurance)
 }
@@ -137,22 +130,13 @@ pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -
     let rows = comparison.rows();
     // The rows of other asymmetries are on a device of another speed.
     let rows = rows.filter(|row| row.size == size && row.asymmetry == 0);
-    let served: Vec<(&SweepRow, &DeviceOutcome)> = rows
-        .filter_map(|row| Some((row, row.device.as_ref()?)))
-        .filter(|(_, device)| device.failed.is_none())
-        .collect();
-    let slowest = served
-        .iter()
-        .filter_map(|(_, device)| elapsed_us(device))
-        .max_by(f64::total_cmp)?;
+    let served: Vec<(&SweepRow, &DeviceOutcome)> =
+        rows.filter_map(|row| Some((row, row.device.as_ref()?))).filter(|(_, device)| device.failed.is_none()).collect();
+    let slowest = served.iter().filter_map(|(_, device)| elapsed_us(device)).max_by(f64::total_cmp)?;
     let life = |device: &DeviceOutcome| life(pricing, endurance, device, slowest);
     let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
-    let under = |(row, device): &(&SweepRow, &DeviceOutcome)| {
-        Some(format!("{} under {}", life(device)?, name(row)))
-    };
-    let least = served
-        .iter()
-        .min_by_key(|(_, device)| device.report.writes)?;
+    let under = |(row, device): &(&SweepRow, &DeviceOutcome)| Some(format!("{} under {}", life(device)?, name(row)));
+    let least = served.iter().min_by_key(|(_, device)| device.report.writes)?;
     let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
     let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
     let pace = match served.iter().any(|(_, device)| is_paced(device)) {

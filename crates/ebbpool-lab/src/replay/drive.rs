@@ -90,11 +90,7 @@ pub(super) fn drive(
             senders.push(sender);
             threads.push(scope.spawn(move || serve(replay, receiver)));
         }
-        let mut feeder = Feeder {
-            threads: &senders,
-            next: 0,
-            piece: Vec::with_capacity(PIECE),
-        };
+        let mut feeder = Feeder { threads: &senders, next: 0, piece: Vec::with_capacity(PIECE) };
         let fed = feeder.feed(options, reader, &mut referenced, &mut counts, counting);
         drop(senders);
         for thread in threads {
@@ -134,10 +130,7 @@ fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), 
 impl ReplayCounts {
     fn new(options: &FeedOptions) -> Result<Self, LabError> {
         let pages = if options.verify { options.pages } else { 0 };
-        Ok(ReplayCounts {
-            writes: zeros(pages)?,
-            ..ReplayCounts::default()
-        })
+        Ok(ReplayCounts { writes: zeros(pages)?, ..ReplayCounts::default() })
     }
 }
 
@@ -235,18 +228,14 @@ impl Feeder<'_> {
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
         let thread = &self.threads[self.next];
         self.next = (self.next + 1) % self.threads.len();
-        thread
-            .send(FeedMessage::References(piece))
-            .map_err(|_| ThreadFailed)
+        thread.send(FeedMessage::References(piece)).map_err(|_| ThreadFailed)
     }
 
     fn wait_for_all(&mut self) -> Result<(), ThreadFailed> {
         self.send()?;
         let (sender, answers) = mpsc::channel();
         for thread in self.threads {
-            thread
-                .send(FeedMessage::AllDone(sender.clone()))
-                .map_err(|_| ThreadFailed)?;
+            thread.send(FeedMessage::AllDone(sender.clone())).map_err(|_| ThreadFailed)?;
         }
         drop(sender);
         match answers.iter().count() == self.threads.len() {

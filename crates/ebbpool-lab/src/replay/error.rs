@@ -33,9 +33,7 @@ pub enum ReplayError {
     #[error("interrupted during the creation of {0}, which is unusable so far")]
     NotMade(PathBuf),
     /// The caller stopped.
-    #[error(
-        "interrupted after {done} of {all} references, {warmup} of them warm-up; every page is intact"
-    )]
+    #[error("interrupted after {done} of {all} references, {warmup} of them warm-up; every page is intact")]
     Interrupted {
         /// References replayed.
         done: u64,
@@ -45,9 +43,7 @@ pub enum ReplayError {
         warmup: u64,
     },
     /// The storage acknowledged a write that it does not have.
-    #[error(
-        "{path}: page {page} was written {expected} times and contains {found} of the writes; the storage loses writes"
-    )]
+    #[error("{path}: page {page} was written {expected} times and contains {found} of the writes; the storage loses writes")]
     Lost {
         /// The file.
         path: String,
@@ -59,9 +55,7 @@ pub enum ReplayError {
         expected: u32,
     },
     /// An offline policy.
-    #[error(
-        "{0} needs to know future references, which a pool does not; only a simulation can run it"
-    )]
+    #[error("{0} needs to know future references, which a pool does not; only a simulation can run it")]
     Offline(String),
     /// A policy of a server that writes by itself.
     #[error(
@@ -69,9 +63,7 @@ pub enum ReplayError {
     )]
     WritesInBackground(String),
     /// A policy of a server that uses times and rings, on a trace that has them.
-    #[error(
-        "{policy} uses the times and rings of {trace}, which a pool does not have; only a simulation can run it"
-    )]
+    #[error("{policy} uses the times and rings of {trace}, which a pool does not have; only a simulation can run it")]
     AsksRequests {
         /// The policy.
         policy: String,
@@ -79,9 +71,7 @@ pub enum ReplayError {
         trace: String,
     },
     /// A page size that a pool cannot have.
-    #[error(
-        "pages of {0} bytes cannot be replayed; the page size must be a power of two and at least {LEAST_PAGE_SIZE}"
-    )]
+    #[error("pages of {0} bytes cannot be replayed; the page size must be a power of two and at least {LEAST_PAGE_SIZE}")]
     PageSize(u64),
     /// A page number that no file can have.
     #[error("{trace}: a file cannot have a page {page}; number the pages of the trace from 0")]
@@ -133,15 +123,11 @@ impl ReplayError {
     /// True if the request is wrong, so that a corrected one may succeed.
     pub fn is_request(&self) -> bool {
         match self {
-            ReplayError::Open(error) => matches!(
-                error,
-                OpenError::PageSize(_) | OpenError::NotAFile(_) | OpenError::Uring(_)
-            ),
+            ReplayError::Open(error) => matches!(error, OpenError::PageSize(_) | OpenError::NotAFile(_) | OpenError::Uring(_)),
             ReplayError::Pool(error) => matches!(error, ebbpool::PoolError::Options(_)),
-            ReplayError::Io { .. }
-            | ReplayError::NotMade(_)
-            | ReplayError::Interrupted { .. }
-            | ReplayError::Lost { .. } => false,
+            ReplayError::Io { .. } | ReplayError::NotMade(_) | ReplayError::Interrupted { .. } | ReplayError::Lost { .. } => {
+                false
+            }
             _ => true,
         }
     }

@@ -36,11 +36,7 @@ enum LedgerPhase {
 }
 
 impl Ledger {
-    pub(super) fn new(
-        events: Option<OutputFile>,
-        cluster_size: u64,
-        decisions_count: bool,
-    ) -> Self {
+    pub(super) fn new(events: Option<OutputFile>, cluster_size: u64, decisions_count: bool) -> Self {
         Ledger {
             decisions_count,
             state: Mutex::new(LedgerState {

@@ -26,11 +26,7 @@ impl FixRecorder {
     /// # Errors
     ///
     /// If the file cannot be created.
-    pub fn create(
-        path: &Path,
-        metadata: &Metadata,
-        classes: Option<&PageClasses>,
-    ) -> Result<Self, TraceError> {
+    pub fn create(path: &Path, metadata: &Metadata, classes: Option<&PageClasses>) -> Result<Self, TraceError> {
         let open = OpenTrace {
             writer: Writer::create_with_classes(path, Format::Native, metadata, classes, None)?,
             has_classes: classes.is_some(),

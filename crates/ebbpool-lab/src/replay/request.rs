@@ -42,13 +42,7 @@ pub struct ReplayFile {
 impl ReplayFile {
     /// A file that an earlier replay created, with direct I/O.
     pub fn existing(path: impl Into<PathBuf>) -> Self {
-        ReplayFile {
-            path: path.into(),
-            create: false,
-            overwrite: false,
-            engine: Engine::Auto,
-            direct: true,
-        }
+        ReplayFile { path: path.into(), create: false, overwrite: false, engine: Engine::Auto, direct: true }
     }
 }
 

@@ -25,21 +25,14 @@ pub(super) struct TraceSurvey {
 }
 
 /// Reads the trace once.
-pub(super) fn survey(
-    lab: &Lab,
-    request: &ReplayRequest,
-    source: &Source,
-) -> Result<TraceSurvey, LabError> {
+pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Result<TraceSurvey, LabError> {
     let mut reader = source.open()?;
     lab.notes(reader.notes());
     let metadata = reader.metadata().clone();
     lab.note_capture(source, &metadata);
     let stated = metadata.database_pages;
     // A memory size in bytes has room for pages of the replay's size.
-    let replayed = Metadata {
-        page_size: Some(super::page_size(request, &metadata)? as u64),
-        ..metadata.clone()
-    };
+    let replayed = Metadata { page_size: Some(super::page_size(request, &metadata)? as u64), ..metadata.clone() };
     let frames_of = |pages| {
         let size = request.size.size;
         size.frames_of(pages, &replayed, source.label())
@@ -71,19 +64,9 @@ pub(super) fn survey(
     };
     let warmup = request.warmup.references_of(references);
     if warmup >= references {
-        return Err(SimError::AllWarmup {
-            trace: trace(),
-            references,
-            warmup,
-        }
-        .into());
+        return Err(SimError::AllWarmup { trace: trace(), references, warmup }.into());
     }
-    let pages = highest
-        .checked_add(1)
-        .ok_or_else(|| ReplayError::PageNumber {
-            trace: trace(),
-            page: highest,
-        })?;
+    let pages = highest.checked_add(1).ok_or_else(|| ReplayError::PageNumber { trace: trace(), page: highest })?;
     Ok(TraceSurvey {
         metadata,
         references,

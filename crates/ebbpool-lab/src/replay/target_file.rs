@@ -49,20 +49,11 @@ pub(super) enum PageStore<'a> {
 
 impl<'a> PageStore<'a> {
     /// Finds or creates the storage.
-    pub(super) fn find(
-        storage: &'a ReplayStorage,
-        extent: PageExtent,
-        events: &'a dyn LabEvents,
-    ) -> Result<Self, ReplayError> {
+    pub(super) fn find(storage: &'a ReplayStorage, extent: PageExtent, events: &'a dyn LabEvents) -> Result<Self, ReplayError> {
         let ReplayStorage::File(file) = storage else {
             return in_memory(extent).map(PageStore::Memory);
         };
-        let target = TargetFile {
-            file,
-            path: &file.path,
-            extent,
-            events,
-        };
+        let target = TargetFile { file, path: &file.path, extent, events };
         target.prepare()?;
         Ok(PageStore::File(target))
     }
@@ -150,10 +141,7 @@ impl TargetFile<'_> {
     }
 
     fn options(&self) -> FileOptions {
-        FileOptions::new()
-            .page_size(self.extent.page_size)
-            .engine(self.file.engine)
-            .direct(self.file.direct)
+        FileOptions::new().page_size(self.extent.page_size).engine(self.file.engine).direct(self.file.direct)
     }
 
     fn storage(&self) -> Result<FileStorage, ReplayError> {
@@ -168,18 +156,12 @@ impl TargetFile<'_> {
     /// Creates a file that does not exist; removes it again if it cannot be finished.
     fn create(&self) -> Result<(), ReplayError> {
         if !self.file.create && !self.file.overwrite {
-            return Err(ReplayError::Missing {
-                path: self.path.into(),
-                bytes: self.extent.bytes(),
-            });
+            return Err(ReplayError::Missing { path: self.path.into(), bytes: self.extent.bytes() });
         }
-        let created = File::create_new(self.path)
-            .and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
+        let created = File::create_new(self.path).and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
         let unfinished = created.map_err(|error| self.failed("create it", error))?;
         self.fill()?;
-        unfinished
-            .keep()
-            .map_err(|error| self.failed("keep it", error.error))?;
+        unfinished.keep().map_err(|error| self.failed("keep it", error.error))?;
         Ok(())
     }
 
@@ -187,10 +169,7 @@ impl TargetFile<'_> {
         // This fails if another process uses the file.
         drop(self.storage()?);
         if is_file {
-            let emptied = OpenOptions::new()
-                .write(true)
-                .truncate(true)
-                .open(self.path);
+            let emptied = OpenOptions::new().write(true).truncate(true).open(self.path);
             emptied.map_err(|error| self.failed("empty it", error))?;
         }
         self.fill()
@@ -208,9 +187,7 @@ impl TargetFile<'_> {
     fn fill(&self) -> Result<(), ReplayError> {
         let PageExtent { page_size, pages } = self.extent;
         let storage = Arc::new(self.storage()?);
-        storage
-            .grow(pages)
-            .map_err(|error| self.failed("extend it to the pages of the trace", error))?;
+        storage.grow(pages).map_err(|error| self.failed("extend it to the pages of the trace", error))?;
         let frames = (FILL_MEMORY / page_size).max(16);
         let frames = u64::try_from(frames).map_or(pages, |frames| frames.min(pages));
         let pool = PoolOptions::new(u32::try_from(frames).unwrap_or(u32::MAX).max(1))
@@ -244,43 +221,23 @@ impl TargetFile<'_> {
     /// Checks that an existing file belongs to a replay and fits the trace.
     fn check_existing(&self) -> Result<(), UnusableFile> {
         let PageExtent { page_size, pages } = self.extent;
-        let foreign = |why: &str| {
-            UnusableFile::Refused(ReplayError::Foreign {
-                path: self.path.into(),
-                why: why.into(),
-            })
-        };
-        let other = |why: String| {
-            UnusableFile::OtherTrace(ReplayError::OtherTrace {
-                path: self.path.into(),
-                why,
-            })
-        };
+        let foreign = |why: &str| UnusableFile::Refused(ReplayError::Foreign { path: self.path.into(), why: why.into() });
+        let other = |why: String| UnusableFile::OtherTrace(ReplayError::OtherTrace { path: self.path.into(), why });
         let found = self.first_bytes()?;
         let page_bytes = found.get(HEADER_BYTES..).and_then(page::page_size);
         match page_bytes {
             None => return Err(foreign("exists, and is not a file of ebbpool replay")),
             Some(found) if found != page_size as u64 => {
-                return Err(other(format!(
-                    "has pages of {found} bytes, and the trace's have {page_size}"
-                )));
+                return Err(other(format!("has pages of {found} bytes, and the trace's have {page_size}")));
             }
             Some(_) => {}
         }
         let storage = Arc::new(self.storage().map_err(UnusableFile::Refused)?);
-        let existing = storage
-            .pages()
-            .map_err(|error| self.failed("determine its length", error))?;
+        let existing = storage.pages().map_err(|error| self.failed("determine its length", error))?;
         if existing < pages {
-            return Err(other(format!(
-                "has {existing} pages, and the trace needs {pages}"
-            )));
+            return Err(other(format!("has {existing} pages, and the trace needs {pages}")));
         }
-        self.check_pages(&storage).map_err(|error| {
-            foreign(&format!(
-                "is an incomplete file of ebbpool replay ({error})"
-            ))
-        })
+        self.check_pages(&storage).map_err(|error| foreign(&format!("is an incomplete file of ebbpool replay ({error})")))
     }
 
     /// The first bytes, which show whether the file belongs to a replay; fewer if the file is shorter.
@@ -294,10 +251,7 @@ impl TargetFile<'_> {
 
     /// Reads some pages through a pool, which checks them.
     fn check_pages(&self, storage: &Arc<FileStorage>) -> Result<(), String> {
-        let pool = PoolOptions::new(1)
-            .background(false)
-            .open(Arc::clone(storage))
-            .map_err(|error| error.to_string())?;
+        let pool = PoolOptions::new(1).background(false).open(Arc::clone(storage)).map_err(|error| error.to_string())?;
         let last = self.extent.pages - 1;
         for number in [0, last / 2, last] {
             let fixed = pool.fix_read(number).map_err(|error| error.to_string())?;

@@ -94,18 +94,8 @@ fn add(pages: &AtomicU64, count: usize, time: &AtomicU64, elapsed: Duration) {
 }
 
 impl MeteredStorage {
-    pub(super) fn new(
-        storage: Arc<dyn Storage>,
-        pages: u64,
-        ledger: Arc<Ledger>,
-        meter: Arc<Meter>,
-    ) -> Self {
-        MeteredStorage {
-            storage,
-            pages,
-            ledger,
-            meter,
-        }
+    pub(super) fn new(storage: Arc<dyn Storage>, pages: u64, ledger: Arc<Ledger>, meter: Arc<Meter>) -> Self {
+        MeteredStorage { storage, pages, ledger, meter }
     }
 }
 
@@ -125,25 +115,16 @@ impl Storage for MeteredStorage {
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let start = Instant::now();
         let cost = self.storage.read(reads);
-        let Meter {
-            pages_read,
-            read_ns,
-            ..
-        } = &*self.meter;
+        let Meter { pages_read, read_ns, .. } = &*self.meter;
         add(pages_read, reads.len(), read_ns, start.elapsed());
         cost
     }
 
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
-        self.ledger
-            .storage_writes(writes.iter().map(|write| write.page));
+        self.ledger.storage_writes(writes.iter().map(|write| write.page));
         let start = Instant::now();
         let cost = self.storage.write(writes);
-        let Meter {
-            pages_written,
-            write_ns,
-            ..
-        } = &*self.meter;
+        let Meter { pages_written, write_ns, .. } = &*self.meter;
         add(pages_written, writes.len(), write_ns, start.elapsed());
         cost
     }

@@ -38,8 +38,5 @@ pub use picture::{Axis, DataPoint, DataSeries, Panel, Picture, PlotKind, Tick, T
 pub use svg::{in_page, svg};
 
 /// Draws the charts of a page whose axes change with the reader's choices.
-pub(super) const SCRIPT: &str = concat!(
-    include_str!("chart/axes.js"),
-    include_str!("chart/marks.js"),
-    include_str!("chart/chart.js"),
-);
+pub(super) const SCRIPT: &str =
+    concat!(include_str!("chart/axes.js"), include_str!("chart/marks.js"), include_str!("chart/chart.js"),);

@@ -43,13 +43,8 @@ pub(crate) struct Limit {
 impl Curve {
     pub(crate) fn new(sentence: String, lru: &LruCurve) -> Self {
         let all = lru.distinct_pages().max(1);
-        let mut sizes: Vec<u64> = (0..=MOST_POINTS)
-            .map(|at| {
-                (all as f64)
-                    .powf(f64::from(at) / f64::from(MOST_POINTS))
-                    .round() as u64
-            })
-            .collect();
+        let mut sizes: Vec<u64> =
+            (0..=MOST_POINTS).map(|at| (all as f64).powf(f64::from(at) / f64::from(MOST_POINTS)).round() as u64).collect();
         sizes.dedup();
         let point = |frames| {
             let traffic = lru.at(frames);

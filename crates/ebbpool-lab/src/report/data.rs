@@ -42,12 +42,7 @@ struct SummaryTable {
 
 impl From<Summary> for SummaryTable {
     fn from(summary: Summary) -> Self {
-        SummaryTable {
-            sentence: summary.sentence(),
-            heads: summary.heads(),
-            rows: summary.cells(),
-            notes: summary.notes(),
-        }
+        SummaryTable { sentence: summary.sentence(), heads: summary.heads(), rows: summary.cells(), notes: summary.notes() }
     }
 }
 
@@ -111,16 +106,7 @@ struct ReportSize {
 /// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index), and
 /// what a device measured, or an asymmetry that changes.
 #[derive(Debug, Serialize)]
-struct ReportCell(
-    usize,
-    usize,
-    usize,
-    u64,
-    u64,
-    u64,
-    Option<usize>,
-    Option<DeviceCell>,
-);
+struct ReportCell(usize, usize, usize, u64, u64, u64, Option<usize>, Option<DeviceCell>);
 
 #[derive(Debug, Serialize)]
 struct DeviceCell {
@@ -156,22 +142,14 @@ struct Wear {
 }
 
 impl DeviceCell {
-    fn new(
-        row: &SweepRow,
-        did: &DeviceOutcome,
-        pricing: &Pricing,
-        page_size: Option<u64>,
-        life: Option<f64>,
-    ) -> Self {
+    fn new(row: &SweepRow, did: &DeviceOutcome, pricing: &Pricing, page_size: Option<u64>, life: Option<f64>) -> Self {
         let references = row.counts.references;
         let per_reference = |cost: f64| pricing.in_page_reads(cost) / references as f64;
         DeviceCell {
             references,
             bill: per_reference(did.report.bill().amount),
             write_bill: per_reference(did.report.write_cost),
-            joules_per_reference: did
-                .energy
-                .and_then(|energy| energy.joules_per_reference(references)),
+            joules_per_reference: did.energy.and_then(|energy| energy.joules_per_reference(references)),
             busy_joules_per_reference: busy_joules(did, references),
             host_bytes: host_bytes(row, did, pricing, page_size),
             failed: did.failed.clone(),
@@ -230,11 +208,7 @@ impl DeltaColumns {
             },
             bill: if moments.iter().all(|moment| moment.bill.is_some()) {
                 let page_reads = |cost: f64| 1e3 * pricing.in_page_reads(cost);
-                column(&|moment| {
-                    moment
-                        .bill
-                        .map_or(0, |bill| page_reads(bill).round() as u64)
-                })
+                column(&|moment| moment.bill.map_or(0, |bill| page_reads(bill).round() as u64))
             } else {
                 Vec::new()
             },
@@ -245,10 +219,7 @@ impl DeltaColumns {
 impl Report {
     pub(crate) fn new(comparisons: &[Comparison], groups: &[TraceGroup]) -> Self {
         let mut policies: Vec<&str> = Vec::new();
-        for policy in comparisons
-            .iter()
-            .flat_map(|comparison| &comparison.policies)
-        {
+        for policy in comparisons.iter().flat_map(|comparison| &comparison.policies) {
             if !policies.contains(&policy.as_str()) {
                 policies.push(policy);
             }
@@ -299,8 +270,7 @@ fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pri
 fn lifetime_sentence(comparison: &Comparison) -> Option<String> {
     let size = comparison.usual_size();
     let memory = comparison.memory(size);
-    lifetime::sentence(comparison, size, &memory)
-        .or_else(|| lifetime::sentence_on_profile(comparison, size, &memory))
+    lifetime::sentence(comparison, size, &memory).or_else(|| lifetime::sentence_on_profile(comparison, size, &memory))
 }
 
 impl Trace {
@@ -308,9 +278,7 @@ impl Trace {
     fn new(comparison: &Comparison, policies: &[&str]) -> Self {
         let (results, lines) = cells(comparison);
         // All cells see the same references, so their moments are the same.
-        let times = lines.first().map_or_else(Vec::new, |(line, _)| {
-            line.moments().map(|moment| moment.references).collect()
-        });
+        let times = lines.first().map_or_else(Vec::new, |(line, _)| line.moments().map(|moment| moment.references).collect());
         let sizes = comparison.sizes.iter().zip(&comparison.frames);
         let pricings = comparison.pricings.iter();
         Trace {
@@ -342,26 +310,12 @@ impl Trace {
                 .filter(|(_, online)| !**online)
                 .map(|(name, _)| name.clone())
                 .collect(),
-            marks: comparison
-                .policies
-                .iter()
-                .filter_map(|policy| policies.iter().position(|other| other == policy))
-                .collect(),
-            sizes: sizes
-                .map(|(text, &frames)| ReportSize {
-                    text: text.clone(),
-                    frames,
-                })
-                .collect(),
-            asymmetries: pricings
-                .clone()
-                .map(|pricing| Number(pricing.asymmetry.ratio()))
-                .collect(),
+            marks: comparison.policies.iter().filter_map(|policy| policies.iter().position(|other| other == policy)).collect(),
+            sizes: sizes.map(|(text, &frames)| ReportSize { text: text.clone(), frames }).collect(),
+            asymmetries: pricings.clone().map(|pricing| Number(pricing.asymmetry.ratio())).collect(),
             labels: pricings.clone().map(Pricing::label).collect(),
             bill_unit: comparison.bill_unit(),
-            device: pricings
-                .clone()
-                .find_map(|pricing| pricing.device_name.clone()),
+            device: pricings.clone().find_map(|pricing| pricing.device_name.clone()),
             on_device: DeviceFacts::from_comparison(comparison),
             lifetime: lifetime_sentence(comparison),
             compared_with: lifetime::compared_with(comparison),
@@ -370,10 +324,7 @@ impl Trace {
             statistics: comparison.info.clone(),
             curve: comparison.curve.clone(),
             times,
-            time_lines: lines
-                .iter()
-                .map(|(line, pricing)| DeltaColumns::from_line(line, pricing))
-                .collect(),
+            time_lines: lines.iter().map(|(line, pricing)| DeltaColumns::from_line(line, pricing)).collect(),
         }
     }
 }
@@ -449,10 +400,7 @@ pub(super) mod tests {
                 dirty: at,
                 clean_hits: 0,
                 asymmetry: 8.0,
-                gauges: Gauges {
-                    target: target(at),
-                    ..Gauges::default()
-                },
+                gauges: Gauges { target: target(at), ..Gauges::default() },
             });
         }
         Arc::new(line)
@@ -467,11 +415,7 @@ pub(super) mod tests {
         assert_eq!(changes.dirty, [1, 1, 1]);
         assert_eq!(changes.target, [8, -1, -1]);
         assert_eq!(changes.bill, [2500, 2500, 2500]);
-        assert!(
-            DeltaColumns::from_line(&line(|_| None), &plain())
-                .target
-                .is_empty()
-        );
+        assert!(DeltaColumns::from_line(&line(|_| None), &plain()).target.is_empty());
     }
 
     #[test]

@@ -45,8 +45,7 @@ impl DeviceFacts {
                 range: endurance.range,
                 text: endurance.text(),
             }),
-            assumption: devices()
-                .find_map(|device| device.flash.as_ref()?.lifetime_assumes.clone()),
+            assumption: devices().find_map(|device| device.flash.as_ref()?.lifetime_assumes.clone()),
         })
     }
 }
@@ -54,19 +53,14 @@ impl DeviceFacts {
 /// The power of the device while it waits, in W.
 fn idle_watts(device: &DeviceOutcome) -> Option<f64> {
     let bill = device.report.bill();
-    let elapsed = (bill.unit == Unit::Microseconds)
-        .then(|| (bill.amount + device.idle_us.unwrap_or(0.0)) / MICROS_PER_SECOND)?;
+    let elapsed =
+        (bill.unit == Unit::Microseconds).then(|| (bill.amount + device.idle_us.unwrap_or(0.0)) / MICROS_PER_SECOND)?;
     let energy = device.energy?;
     (elapsed > 0.0).then(|| energy.device_idle_j / elapsed)
 }
 
 /// The bytes that a device took from the host: whole pages of the device, where its page size is known.
-pub(super) fn host_bytes(
-    row: &SweepRow,
-    device: &DeviceOutcome,
-    pricing: &Pricing,
-    page_size: Option<u64>,
-) -> Option<f64> {
+pub(super) fn host_bytes(row: &SweepRow, device: &DeviceOutcome, pricing: &Pricing, page_size: Option<u64>) -> Option<f64> {
     if let Some(flash) = &device.flash {
         return Some(flash.host_bytes as f64);
     }

@@ -46,8 +46,7 @@ fn civil(days_since_1970: u64) -> (u64, u64, u64) {
     const DAYS_FROM_MARCH_OF_YEAR_0: u64 = 719_468;
     let days = days_since_1970 + DAYS_FROM_MARCH_OF_YEAR_0;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -84,14 +83,9 @@ mod tests {
 
     #[test]
     fn the_foot_says_what_is_known() {
-        let options = ReportOptions {
-            command: Some("ebbpool compare '<b>.csv'".into()),
-            date: Some(SystemTime::UNIX_EPOCH),
-        };
+        let options = ReportOptions { command: Some("ebbpool compare '<b>.csv'".into()), date: Some(SystemTime::UNIX_EPOCH) };
         let text = options.markup().into_string();
-        assert!(
-            text.contains("on <time datetime=\"1970-01-01T00:00Z\">1970-01-01 00:00 UTC</time>")
-        );
+        assert!(text.contains("on <time datetime=\"1970-01-01T00:00Z\">1970-01-01 00:00 UTC</time>"));
         assert!(text.contains("<code>ebbpool compare '&lt;b&gt;.csv'</code>"));
         let nothing = ReportOptions::default().markup().into_string();
         assert!(nothing.ends_with(&format!("ebbpool {}</p>", env!("CARGO_PKG_VERSION"))));

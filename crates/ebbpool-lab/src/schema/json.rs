@@ -78,11 +78,7 @@ pub struct ResultSchema {
 
 impl ResultSchema {
     /// The schema of a command whose results serialize as `T`.
-    pub fn for_type<T: JsonSchema>(
-        command: &'static str,
-        version: u32,
-        shape: ResultShape,
-    ) -> Self {
+    pub fn for_type<T: JsonSchema>(command: &'static str, version: u32, shape: ResultShape) -> Self {
         let mut settings = SchemaSettings::draft2020_12().for_serialize();
         // A reader, and the comparison of results, find each field where it is.
         settings.inline_subschemas = true;
@@ -90,12 +86,7 @@ impl ResultSchema {
         for of_a_document in ["$schema", "title"] {
             row.remove(of_a_document);
         }
-        ResultSchema {
-            command,
-            version,
-            shape,
-            row: row.into(),
-        }
+        ResultSchema { command, version, shape, row: row.into() }
     }
 
     /// The document's name, such as `urn:ebbpool:schema:device-replay:1`.
@@ -188,9 +179,7 @@ impl<'s> DeclaredField<'s> {
     /// an experiment, are keys.
     pub(crate) fn role_of(self, name: &str, value: &Value) -> FieldRole {
         match self.named(name) {
-            None if value.is_string() && self.keyword("additionalProperties").is_some() => {
-                FieldRole::Key
-            }
+            None if value.is_string() && self.keyword("additionalProperties").is_some() => FieldRole::Key,
             _ => self.field(name).role(),
         }
     }

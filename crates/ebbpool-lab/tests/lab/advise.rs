@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ebbpool_lab::advise::{
-    AdviceClock, AdvicePageParts, ArrivalRate, ClockSource, DailyWrites, MeasuredWrites, NoteKind,
-    ServerKind, report_page,
+    AdviceClock, AdvicePageParts, ArrivalRate, ClockSource, DailyWrites, MeasuredWrites, NoteKind, ServerKind, report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, AtEnd, CheckpointSchedule, CurveRequest, ErrorKind, Lab,
-    LabError, LabEvents, MemorySize, Metadata, Note, PolicySelection, PolicySpec, PricingRequest,
-    ReadOptions, RequestError, ResultDirectory, RunRequest, Settings, Silent, Source, Warmup,
+    Advice, AdviseError, AdviseRequest, AtEnd, CheckpointSchedule, CurveRequest, ErrorKind, Lab, LabError, LabEvents,
+    MemorySize, Metadata, Note, PolicySelection, PolicySpec, PricingRequest, ReadOptions, RequestError, ResultDirectory,
+    RunRequest, Settings, Silent, Source, Warmup,
 };
 use ebbpool_trace::{Batch, Format, RequestDetail, Writer};
 use tempfile::TempDir;
@@ -39,10 +38,7 @@ fn source(text: &str) -> Source {
 }
 
 fn paged(text: &str, page_size: u64) -> Source {
-    let options = ReadOptions {
-        page_size: page_size.try_into().ok(),
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { page_size: page_size.try_into().ok(), ..ReadOptions::default() };
     Source::parse_with(text, &options).expect("a trace")
 }
 
@@ -61,10 +57,7 @@ fn advised(source: &Source, request: &AdviseRequest) -> Advice {
 
 fn close(found: Option<f64>, expected: f64) {
     let found = found.expect("a figure");
-    assert!(
-        (found / expected - 1.0).abs() < 1e-9,
-        "{found} is not {expected}"
-    );
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
 }
 
 fn kinds(advice: &Advice) -> Vec<NoteKind> {
@@ -75,8 +68,7 @@ fn kinds(advice: &Advice) -> Vec<NoteKind> {
 fn rates_bytes_and_life_follow_from_counts() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let (_other, device) = written("by-hand.toml", DEVICE);
-    let mut request =
-        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    let mut request = AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
     request.now = Some(policy("lru"));
     request.frames = Some(MemorySize::frames(2));
     request.clock = Some(AdviceClock::Duration(Duration::from_secs(7)));
@@ -94,24 +86,11 @@ fn rates_bytes_and_life_follow_from_counts() {
     close(now.life_years, 1e12 / per_day / 365.0);
     close(now.busy_share, (5.0 * 100.0 + 4.0 * 400.0) / 7.0 / 1e6);
     let life = &advice.life;
-    assert_eq!(
-        (life.host_bytes, life.reached_now),
-        (Some(1e12), Some(false))
-    );
+    assert_eq!((life.host_bytes, life.reached_now), (Some(1e12), Some(false)));
     close(life.required_years, 20.0);
     close(life.allowed_bytes_per_day, 1e12 / 20.0 / 365.0);
-    let causes: Vec<(&str, f64)> = life
-        .causes
-        .iter()
-        .map(|cause| (cause.cause.as_str(), cause.writes_per_reference))
-        .collect();
-    assert_eq!(
-        causes,
-        [
-            ("evictions", 3.0 / 7.0),
-            ("pages still dirty at the end", 1.0 / 7.0)
-        ]
-    );
+    let causes: Vec<(&str, f64)> = life.causes.iter().map(|cause| (cause.cause.as_str(), cause.writes_per_reference)).collect();
+    assert_eq!(causes, [("evictions", 3.0 / 7.0), ("pages still dirty at the end", 1.0 / 7.0)]);
     // Without a budget the memory stays.
     assert_eq!(advice.recommendation.frames, 2);
     assert!(kinds(&advice).contains(&NoteKind::FewEvents));
@@ -122,8 +101,7 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
     let years = |text: &str| ebbpool_cost::parse_duration(text).expect("a time");
     let of = |life: Duration| {
-        let mut request =
-            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
         request.now = Some(policy("lru"));
         request.frames = Some(MemorySize::frames(50));
         request.clock = Some(AdviceClock::Rate("5/s".parse().expect("a rate")));
@@ -146,11 +124,7 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
         let Some(table) = paragraph.table else {
             continue;
         };
-        let Some(lives) = table
-            .header
-            .iter()
-            .position(|name| name.starts_with("lives"))
-        else {
+        let Some(lives) = table.header.iter().position(|name| name.starts_with("lives")) else {
             continue;
         };
         for row in &table.rows {
@@ -159,14 +133,9 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
         }
     }
     // Between the lower end and the middle it is not sure.
-    let advice = of(Duration::from_secs_f64(
-        (low + middle) / 2.0 * 365.0 * 86_400.0,
-    ));
+    let advice = of(Duration::from_secs_f64((low + middle) / 2.0 * 365.0 * 86_400.0));
     assert_eq!(advice.life.reached_then, Some(false));
-    close(
-        advice.life.allowed_bytes_per_day,
-        fewest / ((low + middle) / 2.0 * 365.0),
-    );
+    close(advice.life.allowed_bytes_per_day, fewest / ((low + middle) / 2.0 * 365.0));
     let paragraphs = advice.paragraphs();
     let mut sentences = paragraphs.iter().flat_map(|it| &it.sentences);
     assert!(sentences.any(|text| text.contains("at the lower end of the range")));
@@ -193,10 +162,7 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     let advice = advised(&source, &request);
     assert!(advice.uncached);
     let now = &advice.now;
-    assert_eq!(
-        (now.policy.as_str(), now.frames, now.bytes),
-        ("none", 0, Some(0))
-    );
+    assert_eq!((now.policy.as_str(), now.frames, now.bytes), ("none", 0, Some(0)));
     assert_eq!((now.reads, now.writes, now.references), (2000, 1000, 3000));
     assert_eq!((now.hit_ratio, now.dirty_left, now.end_writes), (0.0, 0, 0));
     close(Some(now.cost), (2000.0 + 4.0 * 1000.0) / 3000.0);
@@ -205,30 +171,16 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     let per_day = 86_400.0 / 3.0 * 4096.0;
     close(now.bytes_written_per_day, per_day);
     close(now.life_years, 1e12 / per_day / 365.0);
-    close(
-        now.busy_share,
-        (2000.0 * 100.0 + 1000.0 * 400.0) / 3000.0 / 1e6,
-    );
-    let causes: Vec<(&str, Option<f64>)> = advice
-        .life
-        .causes
-        .iter()
-        .map(|cause| (cause.cause.as_str(), cause.bytes_per_day))
-        .collect();
-    assert_eq!(
-        causes,
-        [("the writes of the trace", now.bytes_written_per_day)]
-    );
+    close(now.busy_share, (2000.0 * 100.0 + 1000.0 * 400.0) / 3000.0 / 1e6);
+    let causes: Vec<(&str, Option<f64>)> =
+        advice.life.causes.iter().map(|cause| (cause.cause.as_str(), cause.bytes_per_day)).collect();
+    assert_eq!(causes, [("the writes of the trace", now.bytes_written_per_day)]);
     // The cache that is asked for holds the hot set, whose pages are written at the end.
     let then = &advice.then;
     assert_eq!(then.frames, 200);
     assert!(then.writes < 400, "{then:?}");
     assert!(advice.knobs.is_empty());
-    let text: Vec<String> = advice
-        .paragraphs()
-        .into_iter()
-        .flat_map(|it| it.sentences)
-        .collect();
+    let text: Vec<String> = advice.paragraphs().into_iter().flat_map(|it| it.sentences).collect();
     let text = text.join("\n");
     let saved = 100.0 * (1.0 - then.writes as f64 / 1000.0);
     for words in [
@@ -238,10 +190,7 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     ] {
         assert!(text.contains(&words), "no {words}: {text}");
     }
-    assert!(
-        !text.contains("evictions") && !text.contains("shared_buffers"),
-        "{text}"
-    );
+    assert!(!text.contains("evictions") && !text.contains("shared_buffers"), "{text}");
     // The warm-up is not counted.
     let mut late = request.clone();
     late.counting.warmup = Warmup::References(1500);
@@ -251,19 +200,14 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     request.now = Some(policy("lru"));
     let advice = advised(&source, &request);
     assert!(!advice.uncached);
-    assert_eq!(
-        (advice.now.policy.as_str(), advice.now.frames),
-        ("lru", 200)
-    );
+    assert_eq!((advice.now.policy.as_str(), advice.now.frames), ("lru", 200));
 }
 
 #[test]
 fn below_a_cache_the_sizes_are_those_of_the_trace_and_not_of_the_device() {
     let (_directory, trace) = written(
         "disk.blkparse",
-        &(0u64..9000)
-            .map(|at| format!("8,0 0 {at} {at}.5 1 Q W {} + 8 [a]\n", 8 * (at * at % 1013)))
-            .collect::<String>(),
+        &(0u64..9000).map(|at| format!("8,0 0 {at} {at}.5 1 Q W {} + 8 [a]\n", 8 * (at * at % 1013))).collect::<String>(),
     );
     let source = paged(&trace, 4096);
     let advice = advised(&source, &AdviseRequest::new(r("4")));
@@ -279,10 +223,7 @@ fn below_a_cache_the_sizes_are_those_of_the_trace_and_not_of_the_device() {
     assert_eq!((advice.now.reads, advice.now.writes), (0, 9000));
     assert!(!kinds(&advice).contains(&NoteKind::FewEvents));
     assert!(kinds(&advice).contains(&NoteKind::BelowCache));
-    let curve = advice
-        .paragraphs()
-        .into_iter()
-        .find(|it| it.title == "Memory");
+    let curve = advice.paragraphs().into_iter().find(|it| it.title == "Memory");
     let header = curve.and_then(|it| it.table).expect("a table").header;
     assert!(header.contains(&"writes saved".to_string()), "{header:?}");
 }
@@ -296,10 +237,7 @@ fn the_memory_table_has_the_exact_figures_where_there_are_any() {
     let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
     let advice = advised(&trace, &request);
     // The curve has the present policy from a sample.
-    let mut curve = CurveRequest::new(
-        PolicySelection::lists(["clock"]),
-        "32".parse().expect("an asymmetry"),
-    );
+    let mut curve = CurveRequest::new(PolicySelection::lists(["clock"]), "32".parse().expect("an asymmetry"));
     curve.sizes = vec![frames];
     let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
     let study = study.expect("a study");
@@ -318,8 +256,7 @@ fn the_memory_table_has_the_exact_figures_where_there_are_any() {
 fn no_life_is_stated_where_most_writes_are_owed() {
     let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
     let (_other, device) = written("by-hand.toml", DEVICE);
-    let mut request =
-        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    let mut request = AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
     request.now = Some(policy("lru"));
     request.frames = Some(MemorySize::frames(4));
     request.clock = Some(AdviceClock::Duration(Duration::from_secs(7)));
@@ -330,10 +267,7 @@ fn no_life_is_stated_where_most_writes_are_owed() {
         assert_eq!(advice.now.life_years, None);
         let note = advice.warnings.iter().find(|it| it.kind == NoteKind::Owed);
         let text = &note.expect("a warning").text;
-        assert!(
-            text.contains("4 pages are still dirty at the end"),
-            "{text}"
-        );
+        assert!(text.contains("4 pages are still dirty at the end"), "{text}");
         assert!(text.contains("and 1 were written"), "{text}");
     }
 }
@@ -342,8 +276,7 @@ fn no_life_is_stated_where_most_writes_are_owed() {
 fn only_a_memory_with_a_life_reaches_one() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
     let of = |life: f64| {
-        let mut request =
-            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
         request.now = Some(policy("lru"));
         request.frames = Some(MemorySize::frames(100));
         request.clock = Some(AdviceClock::Rate("5/s".parse().expect("a rate")));
@@ -370,29 +303,21 @@ fn daily_writes_set_the_clock_by_the_present_system() {
         request.clock = Some(AdviceClock::DailyWrites(daily));
         advised(&source(&trace), &request)
     };
-    for daily in [
-        DailyWrites::Pages(1000.0),
-        DailyWrites::Bytes("4096000".parse().expect("bytes")),
-    ] {
+    for daily in [DailyWrites::Pages(1000.0), DailyWrites::Bytes("4096000".parse().expect("bytes"))] {
         let advice = of(daily);
         close(advice.now.bytes_written_per_day, 4_096_000.0);
         close(advice.now.writes_per_second, 1000.0 / 86_400.0);
         let arrivals: ArrivalRate = advice.arrivals.expect("a clock");
         assert_eq!(arrivals.source, ClockSource::DailyWrites);
-        close(
-            Some(arrivals.references_per_second),
-            1000.0 / 86_400.0 * 7.0 / 4.0,
-        );
+        close(Some(arrivals.references_per_second), 1000.0 / 86_400.0 * 7.0 / 4.0);
     }
 }
 
 #[test]
 fn the_recommendation_costs_at_most_as_much_as_now() {
-    for trace in [
-        "zipf:pages=2000,refs=15000,write=0.3",
-        "scan-mix:pages=2000,refs=15000",
-        "uniform:pages=500,refs=9000,write=0.9",
-    ] {
+    for trace in
+        ["zipf:pages=2000,refs=15000,write=0.3", "scan-mix:pages=2000,refs=15000", "uniform:pages=500,refs=9000,write=0.9"]
+    {
         for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
             let mut request = AdviseRequest::new(r(ratio));
             request.now = Some(policy(now));
@@ -411,14 +336,8 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
             }
             // At the R from which the answer holds, and at the present one, the rival costs more.
             for it in &advice.breakevens {
-                assert!(
-                    it.holds_from.is_none_or(|from| from <= advice.asymmetry.0),
-                    "{it:?}"
-                );
-                assert!(
-                    it.holds_to.is_none_or(|to| to >= advice.asymmetry.0),
-                    "{it:?}"
-                );
+                assert!(it.holds_from.is_none_or(|from| from <= advice.asymmetry.0), "{it:?}");
+                assert!(it.holds_to.is_none_or(|to| to >= advice.asymmetry.0), "{it:?}");
             }
         }
     }
@@ -460,11 +379,7 @@ fn the_best_policy_with_the_present_memory_is_named_beside_the_recommended_one()
         paragraphs.swap_remove(0).sentences
     };
     for (now, budget, costs) in [
-        (
-            "lru",
-            400,
-            "ccf-lru alone costs 19 % less, and ebb costs 25 % less",
-        ),
+        ("lru", 400, "ccf-lru alone costs 19 % less, and ebb costs 25 % less"),
         // More memory is all that the answer gives.
         ("lru", 800, "ebb costs 25 % less"),
         ("ebb", 400, "ccf-lru alone costs 8 % more"),
@@ -487,10 +402,7 @@ fn a_small_saving_is_not_no_less() {
     assert!(saves > 0.05 && saves < 0.5, "{saves}");
     let answer = advice.paragraphs().swap_remove(0).sentences.join("\n");
     let words = format!("the bill is {saves:.1} % less than now");
-    assert!(
-        answer.starts_with("Take ") && answer.contains(&words),
-        "{answer}"
-    );
+    assert!(answer.starts_with("Take ") && answer.contains(&words), "{answer}");
     let page = report_page(&advice, &AdvicePageParts::default());
     assert!(page.contains(&words));
 }
@@ -542,29 +454,17 @@ fn warnings_name_what_the_trace_cannot_answer() {
     let (_directory, scan) = written("scan.txt", &scan);
     let one_pass = kinds(&advised(&source(&scan), &frames(10)));
     assert!(one_pass.contains(&NoteKind::OnePass), "{one_pass:?}");
-    let short = kinds(&advised(
-        &source("uniform:pages=5000,refs=9000"),
-        &frames(4000),
-    ));
+    let short = kinds(&advised(&source("uniform:pages=5000,refs=9000"), &frames(4000)));
     assert!(short.contains(&NoteKind::ShortTrace), "{short:?}");
-    let cold = kinds(&advised(
-        &source("uniform:pages=900,refs=6000"),
-        &frames(600),
-    ));
+    let cold = kinds(&advised(&source("uniform:pages=900,refs=6000"), &frames(600)));
     assert!(cold.contains(&NoteKind::ColdStart), "{cold:?}");
     let (_directory, device) = written("by-hand.toml", DEVICE);
     let busy = |rate: &str| {
         let mut request = frames(10);
         request.clock = Some(AdviceClock::Rate(rate.parse().expect("a rate")));
         request.pricing = Some(PricingRequest::new(None, Some(&device)).expect("a device"));
-        let advice = advised(
-            &paged("uniform:pages=1000,refs=20000,write=0.5", 4096),
-            &request,
-        );
-        (
-            advice.now.busy_share,
-            kinds(&advice).contains(&NoteKind::Busy),
-        )
+        let advice = advised(&paged("uniform:pages=1000,refs=20000,write=0.5", 4096), &request);
+        (advice.now.busy_share, kinds(&advice).contains(&NoteKind::Busy))
     };
     assert!(matches!(busy("100/s"), (Some(share), false) if share < 0.1));
     assert!(matches!(busy("100000/s"), (Some(share), true) if share > 1.0));
@@ -592,26 +492,15 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     let values: Vec<_> = intervals.iter().map(|knob| knob.to.as_deref()).collect();
     assert_eq!(values, [Some("15min"), Some("30min")]);
     assert!(intervals.iter().all(|knob| knob.saves_writes > Some(0.0)));
-    assert!(
-        advice
-            .life
-            .causes
-            .iter()
-            .any(|cause| cause.cause.starts_with("checkpoints"))
-    );
+    assert!(advice.life.causes.iter().any(|cause| cause.cause.starts_with("checkpoints")));
     assert!(!of("bgwriter_lru_maxpages")[0].simulated);
     // The answer begins with what the server's settings can do, and names the policy after it.
     let answer = |advice: &Advice| advice.paragraphs().swap_remove(0).sentences;
     let sentences = answer(&advice);
     let first = |start: &str| sentences.iter().position(|text| text.starts_with(start));
     assert_eq!(first("More memory pays"), Some(0), "{sentences:?}");
-    assert_eq!(
-        first("Set shared_buffers from 800kB to 1600kB: reads -"),
-        Some(1)
-    );
-    assert!(
-        first("Set checkpoint_timeout from 5min to 15min") < first("PostgreSQL has no setting")
-    );
+    assert_eq!(first("Set shared_buffers from 800kB to 1600kB: reads -"), Some(1));
+    assert!(first("Set checkpoint_timeout from 5min to 15min") < first("PostgreSQL has no setting"));
     assert!(first("PostgreSQL has no setting") < first("Take "));
     // A buffer that is larger than the data.
     let mut large = request.clone();
@@ -622,10 +511,7 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     let mut unclocked = request.clone();
     unclocked.clock = None;
     let unknown = advised(&trace, &unclocked);
-    let knob = unknown
-        .knobs
-        .iter()
-        .find(|knob| knob.setting == "checkpoint_timeout");
+    let knob = unknown.knobs.iter().find(|knob| knob.setting == "checkpoint_timeout");
     assert!(knob.is_some_and(|knob| !knob.simulated && knob.saves_writes.is_none()));
 }
 
@@ -651,9 +537,7 @@ fn a_second_advice_takes_no_simulation() {
     let advice = || {
         let events = StoredResults::default();
         let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
-        let advice = Lab::new(settings, &events)
-            .advise(&trace, &request)
-            .expect("an advice");
+        let advice = Lab::new(settings, &events).advise(&trace, &request).expect("an advice");
         let json = serde_json::to_string(&advice).expect("JSON");
         (json, events.0.into_inner(), events.1.into_inner())
     };
@@ -665,51 +549,22 @@ fn a_second_advice_takes_no_simulation() {
 
 #[test]
 fn the_answer_is_one_json_object_with_all_fields() {
-    let advice = advised(
-        &paged("zipf:pages=500,refs=9000,write=0.3", 4096),
-        &AdviseRequest::default(),
-    );
+    let advice = advised(&paged("zipf:pages=500,refs=9000,write=0.3", 4096), &AdviseRequest::default());
     let json = serde_json::to_value(&advice).expect("JSON");
-    for field in [
-        "recommendation",
-        "now",
-        "then",
-        "warnings",
-        "knobs",
-        "curve",
-        "knee",
-        "life",
-    ] {
+    for field in ["recommendation", "now", "then", "warnings", "knobs", "curve", "knee", "life"] {
         assert!(json.get(field).is_some(), "{field}");
     }
     for field in ["policy", "frames", "bytes"] {
         assert!(!json["recommendation"][field].is_null(), "{field}");
     }
-    let timed = [
-        "reads_per_second",
-        "writes_per_second",
-        "bytes_written_per_day",
-        "life_years",
-    ];
+    let timed = ["reads_per_second", "writes_per_second", "bytes_written_per_day", "life_years"];
     for load in ["now", "then"] {
         // The time is not known.
-        assert!(
-            timed
-                .iter()
-                .all(|field| json[load].get(field).is_some_and(|it| it.is_null()))
-        );
+        assert!(timed.iter().all(|field| json[load].get(field).is_some_and(|it| it.is_null())));
     }
-    assert!(
-        json["warnings"]
-            .as_array()
-            .is_some_and(|all| all.iter().all(|it| it.is_string()))
-    );
+    assert!(json["warnings"].as_array().is_some_and(|all| all.iter().all(|it| it.is_string())));
     // The lab's texts name no option of the command.
-    let texts: Vec<String> = advice
-        .paragraphs()
-        .into_iter()
-        .flat_map(|paragraph| paragraph.sentences)
-        .collect();
+    let texts: Vec<String> = advice.paragraphs().into_iter().flat_map(|paragraph| paragraph.sentences).collect();
     assert!(texts.iter().all(|text| !text.contains("--")), "{texts:?}");
     assert!(advice.paragraphs().iter().all(|paragraph| {
         let table = paragraph.table.iter();
@@ -746,25 +601,10 @@ fn invalid_requests_are_refused() {
         request
     };
     let no_page = refused(&trace, with(|it| it.budget = Some(bytes(1 << 20))));
-    assert!(matches!(
-        advise(&no_page),
-        AdviseError::BudgetWithoutPageSize(_)
-    ));
-    let small = refused(
-        &paged("zipf:pages=100,refs=2000", 8192),
-        with(|it| it.budget = Some(bytes(8191))),
-    );
-    assert!(matches!(
-        advise(&small),
-        AdviseError::BudgetBelowPage {
-            page_size: 8192,
-            ..
-        }
-    ));
-    let none = refused(
-        &trace,
-        with(|it| it.clock = Some(AdviceClock::Duration(Duration::ZERO))),
-    );
+    assert!(matches!(advise(&no_page), AdviseError::BudgetWithoutPageSize(_)));
+    let small = refused(&paged("zipf:pages=100,refs=2000", 8192), with(|it| it.budget = Some(bytes(8191))));
+    assert!(matches!(advise(&small), AdviseError::BudgetBelowPage { page_size: 8192, .. }));
+    let none = refused(&trace, with(|it| it.clock = Some(AdviceClock::Duration(Duration::ZERO))));
     assert_eq!(advise(&none), AdviseError::NoDuration);
     let none = refused(&trace, with(|it| it.life = Some(Duration::ZERO)));
     assert_eq!(advise(&none), AdviseError::NoLife);
@@ -782,10 +622,7 @@ fn invalid_requests_are_refused() {
         assert!(matches!(advise(&error), AdviseError::NotDailyWrites(_)));
     }
     let bytes = daily(DailyWrites::Bytes("10GB".parse().expect("bytes")));
-    assert_eq!(
-        advise(&refused(&trace, bytes)),
-        AdviseError::DailyBytesWithoutPageSize
-    );
+    assert_eq!(advise(&refused(&trace, bytes)), AdviseError::DailyBytesWithoutPageSize);
 }
 
 #[test]
@@ -828,10 +665,7 @@ fn an_advice_can_be_stopped_and_sent() {
         let events = StopAfterReports(AtomicUsize::new(reports), AtomicBool::new(false));
         let lab = Lab::new(Settings::default().threads(2), &events);
         let stopped = lab.advise(&long, &AdviseRequest::default());
-        assert!(
-            stopped.is_err_and(|error| error.is_interrupted()),
-            "{reports}"
-        );
+        assert!(stopped.is_err_and(|error| error.is_interrupted()), "{reports}");
     }
 }
 
@@ -849,11 +683,7 @@ fn checkpoints_without_a_place_are_not_said_to_be_there() {
         request.clock = Some(clock);
         request.counting.checkpoints = Some("1min,writes=500".parse().expect("a schedule"));
         let advice = advised(&trace, &request);
-        let text: Vec<String> = advice
-            .paragraphs()
-            .into_iter()
-            .flat_map(|it| it.sentences)
-            .collect();
+        let text: Vec<String> = advice.paragraphs().into_iter().flat_map(|it| it.sentences).collect();
         (advice.checkpoints, text.join("\n"))
     };
     let (checkpoints, text) = of("100/s");
@@ -862,10 +692,7 @@ fn checkpoints_without_a_place_are_not_said_to_be_there() {
     // The rate follows from the writes of the simulation, which comes too late for its checkpoints.
     let (checkpoints, text) = of("10GB");
     assert_eq!(checkpoints.as_deref(), Some("writes=500"));
-    assert!(
-        text.contains("(1min,writes=500) are not simulated"),
-        "{text}"
-    );
+    assert!(text.contains("(1min,writes=500) are not simulated"), "{text}");
     assert!(text.contains("every 500 references that write"), "{text}");
 }
 
@@ -875,9 +702,7 @@ fn the_pages_that_a_buffer_had_are_no_arrivals() {
     let path = directory.path().join("captured.parquet");
     let mut batch: Batch = (0..6000).map(|at| (at * at % 997, at % 3 == 0)).collect();
     let times = std::iter::repeat_n(0, 5000).chain((1..=1000).map(|at| 1000 * at));
-    batch.requests = times
-        .map(|time_us| RequestDetail { time_us, bypass: 0 })
-        .collect();
+    batch.requests = times.map(|time_us| RequestDetail { time_us, bypass: 0 }).collect();
     let mut writer = Writer::create(&path, Format::Native, &Metadata::default()).expect("a writer");
     writer.write(&batch).expect("references");
     writer.finish().expect("a file");
@@ -904,13 +729,8 @@ fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
     let had = (0..3000).map(|page| (page, false));
     let mut batch: Batch = had.chain((0..10_000).map(|at| (at % 10, true))).collect();
     let times = std::iter::repeat_n(0, 3000).chain((1..=10_000).map(|at| 1000 * at));
-    batch.requests = times
-        .map(|time_us| RequestDetail { time_us, bypass: 0 })
-        .collect();
-    let metadata = Metadata {
-        page_size: Some(4096),
-        ..Metadata::default()
-    };
+    batch.requests = times.map(|time_us| RequestDetail { time_us, bypass: 0 }).collect();
+    let metadata = Metadata { page_size: Some(4096), ..Metadata::default() };
     let mut writer = Writer::create(&path, Format::Native, &metadata).expect("a writer");
     writer.write(&batch).expect("references");
     writer.finish().expect("a file");
@@ -930,8 +750,7 @@ fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
 /// A load of PostgreSQL with this policy, 10 references a second.
 fn of_postgresql(now: &str) -> AdviseRequest {
     {
-        let mut request =
-            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
         request.server = Some(ServerKind::Postgresql);
         request.now = Some(policy(now));
         request.frames = Some(MemorySize::frames(200));
@@ -944,10 +763,7 @@ fn of_postgresql(now: &str) -> AdviseRequest {
 fn every_candidate_has_the_checkpoints_of_the_present_system() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
     let with = advised(&trace, &of_postgresql("postgres:checkpoint_timeout=300"));
-    assert_eq!(
-        (with.now.policy.as_str(), with.checkpoints.as_deref()),
-        ("postgres", Some("5min"))
-    );
+    assert_eq!((with.now.policy.as_str(), with.checkpoints.as_deref()), ("postgres", Some("5min")));
     assert!(with.now.checkpoint_writes > 0 && with.then.checkpoint_writes > 0);
     // Both, and all others, are run with a checkpoint every 3,000 references.
     let schedule: CheckpointSchedule = "3000".parse().expect("a schedule");
@@ -961,48 +777,25 @@ fn every_candidate_has_the_checkpoints_of_the_present_system() {
         request.counting.rate = Some("10".parse().expect("a rate"));
         let lab = Lab::new(Settings::default(), &Silent);
         let run = lab.run(&trace, &request).expect("a run").result;
-        assert_eq!(
-            (run.writes, run.checkpoint_writes),
-            (load.writes, load.checkpoint_writes)
-        );
+        assert_eq!((run.writes, run.checkpoint_writes), (load.writes, load.checkpoint_writes));
         assert_eq!(run.checkpoints.as_deref(), Some("3000"));
     }
     let knobs = "the interval of checkpoints";
-    let asked = with
-        .questions
-        .iter()
-        .filter(|question| question.about != knobs);
+    let asked = with.questions.iter().filter(|question| question.about != knobs);
     assert!(asked.clone().count() >= 2);
-    assert!(
-        asked
-            .into_iter()
-            .all(|question| question.counting.checkpoints == Some(schedule))
-    );
+    assert!(asked.into_iter().all(|question| question.counting.checkpoints == Some(schedule)));
     // The log is not in the trace, and the checkpoints are counted.
     assert_eq!(with.life.not_counted, ["the log and other files"]);
     let without = advised(&trace, &of_postgresql("postgres"));
-    assert_eq!(
-        (without.now.checkpoint_writes, &without.checkpoints),
-        (0, &None)
-    );
-    assert!(
-        without
-            .life
-            .not_counted
-            .contains(&"checkpoints".to_string())
-    );
+    assert_eq!((without.now.checkpoint_writes, &without.checkpoints), (0, &None));
+    assert!(without.life.not_counted.contains(&"checkpoints".to_string()));
     assert!(without.now.writes < with.now.writes);
     // Without a clock an interval of time has no place, and the page says so.
     let mut unknown = of_postgresql("postgres:checkpoint_timeout=300");
     unknown.clock = None;
     let unknown = advised(&trace, &unknown);
     assert_eq!(unknown.now.checkpoint_writes, 0);
-    assert!(
-        unknown
-            .assumptions
-            .iter()
-            .any(|note| note.kind == NoteKind::Checkpoints)
-    );
+    assert!(unknown.assumptions.iter().any(|note| note.kind == NoteKind::Checkpoints));
 }
 
 #[test]
@@ -1013,8 +806,7 @@ fn a_life_starts_from_measured_bytes() {
     measured.page_bytes = Some(40_000);
     measured.log_bytes = Some(10_000);
     measured.process_bytes = Some(80_000);
-    let mut request =
-        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    let mut request = AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
     request.now = Some(policy("lru"));
     request.frames = Some(MemorySize::frames(100));
     request.budget = Some(bytes(800 * 4096));
@@ -1027,18 +819,12 @@ fn a_life_starts_from_measured_bytes() {
     close(Some(low), 1e12 / 160_000.0 / 365.0);
     close(Some(high), 1e12 / 100_000.0 / 365.0);
     let day = advice.life.measured.clone().expect("measured bytes");
-    assert_eq!(
-        (day.pages, day.log, day.most),
-        (Some(80_000.0), Some(20_000.0), Some(160_000.0))
-    );
+    assert_eq!((day.pages, day.log, day.most), (Some(80_000.0), Some(20_000.0), Some(160_000.0)));
     assert!(advice.life.not_counted.is_empty());
     // The pages change as in the simulation; the log and the rest stay.
     let change = advice.then.writes_per_reference / advice.now.writes_per_reference;
     assert!(change < 0.9, "{change}");
-    close(
-        advice.then.bytes_written_per_day,
-        80_000.0 * change + 20_000.0,
-    );
+    close(advice.then.bytes_written_per_day, 80_000.0 * change + 20_000.0);
     let [low, _] = advice.then.life_range_years.expect("a range");
     close(Some(low), 1e12 / (80_000.0 * change + 80_000.0) / 365.0);
     let section = |advice: &Advice| {
@@ -1047,8 +833,7 @@ fn a_life_starts_from_measured_bytes() {
         life.expect("a section").sentences
     };
     let sentences = section(&advice);
-    let start =
-        "Measured in 12 hours: the server writes 0.10 MB a day, 0.08 MB pages and 0.02 MB log";
+    let start = "Measured in 12 hours: the server writes 0.10 MB a day, 0.08 MB pages and 0.02 MB log";
     assert!(sentences[0].starts_with(start), "{sentences:?}");
     // Without the other files, and with an interval between checkpoints that is longer than the capture, no life is a single number.
     let mut less = request;
@@ -1057,22 +842,10 @@ fn a_life_starts_from_measured_bytes() {
     measured.process_bytes = None;
     less.measured = Some(measured);
     let advice = advised(&trace, &less);
-    assert_eq!(
-        advice.life.not_counted.len(),
-        2,
-        "{:?}",
-        advice.life.not_counted
-    );
+    assert_eq!(advice.life.not_counted.len(), 2, "{:?}", advice.life.not_counted);
     let table = advice.paragraphs().swap_remove(1).table.expect("a table");
-    assert_eq!(
-        table.header.last().map(String::as_str),
-        Some("lives at most")
-    );
-    assert!(
-        section(&advice)
-            .iter()
-            .any(|text| text.contains("the longest possible one"))
-    );
+    assert_eq!(table.header.last().map(String::as_str), Some("lives at most"));
+    assert!(section(&advice).iter().any(|text| text.contains("the longest possible one")));
     // Only the sum is known: it is the present system's, and no change of it is.
     let mut sum_only = MeasuredWrites::new(43_200.0);
     sum_only.process_bytes = Some(50_000);
@@ -1097,8 +870,7 @@ fn a_device_that_the_log_alone_wears_does_not_live_for_ever() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0", 4096);
     let (_directory, device) = written("by-hand.toml", DEVICE);
     let of = |years: u64, measured: MeasuredWrites| {
-        let mut request =
-            AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
         request.now = Some(policy("lru"));
         request.frames = Some(MemorySize::frames(100));
         request.life = Some(Duration::from_secs(years * 365 * 86_400));
@@ -1131,9 +903,7 @@ fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
         request.measured = measured;
         let advice = advised(&trace, &request);
         let knobs = advice.knobs.clone().into_iter();
-        let longer: Vec<_> = knobs
-            .filter(|knob| knob.setting == "checkpoint_timeout")
-            .collect();
+        let longer: Vec<_> = knobs.filter(|knob| knob.setting == "checkpoint_timeout").collect();
         assert_eq!(longer.len(), 2);
         (advice, longer)
     };
@@ -1142,10 +912,7 @@ fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
     for knob in &longer {
         let saved = knob.saves_writes.expect("a share") / 100.0;
         assert!(saved > 0.0);
-        close(
-            knob.bytes_written_per_day,
-            80_000_000.0 * (1.0 - saved) + 20_000_000.0,
-        );
+        close(knob.bytes_written_per_day, 80_000_000.0 * (1.0 - saved) + 20_000_000.0);
         assert!(knob.life_years > advice.now.life_years, "{knob:?}");
     }
     let answer = advice.paragraphs().swap_remove(0).sentences;
@@ -1183,8 +950,7 @@ fn facts_of_another_trace_are_refused() {
 fn below_a_cache_the_facts_of_the_capture_change_nothing() {
     let (_directory, trace) = written("disk.spc", &below_a_cache());
     let source = paged(&trace, 4096);
-    let mut request =
-        AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+    let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
     request.frames = Some(MemorySize::frames(200));
     let mut measured = half_a_day(None, 0, 12_977_180_672);
     measured.log_bytes = None;

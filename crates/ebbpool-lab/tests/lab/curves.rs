@@ -1,8 +1,6 @@
 //! Tests the answers of curves.
 
-use ebbpool_lab::{
-    CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent, Source,
-};
+use ebbpool_lab::{CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent, Source};
 
 fn study(trace: &str, policies: &str, sizes: &[u64], sample: Option<f64>) -> CurveStudy {
     let source = Source::parse(trace, None).expect("a trace");
@@ -34,14 +32,7 @@ fn policies_without_a_miniature_are_exact_and_named() {
 #[test]
 fn without_a_target_the_answer_is_the_knee() {
     // With 1,000 frames all pages are in memory.
-    let of = |sizes: &[u64]| {
-        study(
-            "uniform:pages=1000,refs=60000,write=0.3",
-            "lru,fifo",
-            sizes,
-            None,
-        )
-    };
+    let of = |sizes: &[u64]| study("uniform:pages=1000,refs=60000,write=0.3", "lru,fifo", sizes, None);
     let study = of(&[125, 250, 500, 1000, 2000, 4000]);
     assert_eq!(study.knee(), Some(1000));
     let sentence = study.sentence();
@@ -52,15 +43,9 @@ fn without_a_target_the_answer_is_the_knee() {
     let falls = of(&[250, 500]);
     assert_eq!(falls.knee(), None);
     let falls = falls.sentence();
-    assert!(
-        falls.contains("500 frames (50%), the largest size under"),
-        "{falls}"
-    );
+    assert!(falls.contains("500 frames (50%), the largest size under"), "{falls}");
     let flat = of(&[1000, 2000]).sentence();
-    assert!(
-        flat.contains("1,000 frames (100%), the smallest under lru"),
-        "{flat}"
-    );
+    assert!(flat.contains("1,000 frames (100%), the smallest under lru"), "{flat}");
     let one = of(&[1000]).sentence();
     assert!(one.starts_with("at R=8 lru's bill is"), "{one}");
 }

@@ -4,12 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
-use ebbpool_lab::guest::{
-    Access, Capabilities, Frame, GuestEngine, GuestHost, GuestPolicy, Page, Policy,
-};
+use ebbpool_lab::guest::{Access, Capabilities, Frame, GuestEngine, GuestHost, GuestPolicy, Page, Policy};
 use ebbpool_lab::{
-    CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection,
-    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent, SimError, Source,
+    CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection, PricingRequest, RequestError,
+    ResultStorage, Settings, SharedStore, Silent, SimError, Source,
 };
 
 /// First in, first out.
@@ -20,11 +18,7 @@ impl Policy for Queue {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
     fn hit(&mut self, _frame: Frame, _access: Access) {}
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.0.iter().copied().find(|&frame| may_evict(frame))
     }
     fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
@@ -49,11 +43,7 @@ impl GuestPolicy for QueueGuest {
     fn looks_at_costs(&self) -> bool {
         self.looks_at_costs
     }
-    fn make<'o>(
-        &self,
-        _frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
+    fn make<'o>(&self, _frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
         match self.refuses {
             true => Err("no".into()),
             false => Ok(host.run(Queue::default())),
@@ -67,11 +57,7 @@ fn source() -> Source {
 
 fn request(policies: &str, guest: QueueGuest, prices: &[PricingRequest]) -> CompareRequest {
     let sizes = ["2%", "100"].map(|size| size.parse::<MemorySize>().expect("a size"));
-    let mut request = CompareRequest::new(
-        PolicySelection::lists([policies]),
-        sizes.to_vec(),
-        prices.to_vec(),
-    );
+    let mut request = CompareRequest::new(PolicySelection::lists([policies]), sizes.to_vec(), prices.to_vec());
     request.guests = vec![Arc::new(guest)];
     request
 }
@@ -82,19 +68,14 @@ fn asymmetries() -> Vec<PricingRequest> {
 }
 
 fn queue(looks_at_costs: bool) -> QueueGuest {
-    QueueGuest {
-        looks_at_costs,
-        refuses: false,
-    }
+    QueueGuest { looks_at_costs, refuses: false }
 }
 
 /// Frames, R, reads, writes and bill of a policy's results.
 fn figures(comparison: &Comparison, policy: &str) -> Vec<(u64, f64, u64, u64, f64)> {
     let results = comparison.finished();
     let results = results.filter(|result| result.policy == policy);
-    results
-        .map(|one| (one.frames, one.asymmetry.0, one.reads, one.writes, one.cost))
-        .collect()
+    results.map(|one| (one.frames, one.asymmetry.0, one.reads, one.writes, one.cost)).collect()
 }
 
 #[test]
@@ -132,10 +113,7 @@ fn guests_alone_need_no_policy_of_the_registry() {
 #[test]
 fn a_study_of_curves_has_guests_behind_the_others() {
     let lab = Lab::new(Settings::default(), &Silent);
-    let mut request = CurveRequest::new(
-        PolicySelection::lists(["fifo"]),
-        "8".parse().expect("an asymmetry"),
-    );
+    let mut request = CurveRequest::new(PolicySelection::lists(["fifo"]), "8".parse().expect("an asymmetry"));
     request.guests = vec![Arc::new(queue(false))];
     request.target = Some("writes -20%".parse().expect("a target"));
     request.baseline = ("fifo".into(), MemorySize::frames(100));
@@ -157,12 +135,8 @@ fn a_replay_has_guests_behind_the_others() {
 
     let lab = Lab::new(Settings::default(), &Silent);
     let request = |refuses| {
-        let mut request =
-            ReplayRequest::new(PolicySelection::lists(["fifo"]), MemorySize::frames(50));
-        request.guests = vec![Arc::new(QueueGuest {
-            looks_at_costs: false,
-            refuses,
-        })];
+        let mut request = ReplayRequest::new(PolicySelection::lists(["fifo"]), MemorySize::frames(50));
+        request.guests = vec![Arc::new(QueueGuest { looks_at_costs: false, refuses })];
         request.asymmetry = Some("8".parse().expect("an asymmetry"));
         request
     };
@@ -184,17 +158,11 @@ fn a_replay_has_guests_behind_the_others() {
 #[test]
 fn a_guest_that_cannot_be_made_is_an_error() {
     let lab = Lab::new(Settings::default(), &Silent);
-    let refuses = QueueGuest {
-        looks_at_costs: false,
-        refuses: true,
-    };
+    let refuses = QueueGuest { looks_at_costs: false, refuses: true };
     let refused = lab.compare(&source(), &request("fifo", refuses, &asymmetries()));
     match refused.expect_err("no policy is made") {
         LabError::Sim(SimError::Guest { policy, source }) => {
-            assert_eq!(
-                (policy.as_str(), source.to_string().as_str()),
-                ("queue", "no")
-            );
+            assert_eq!((policy.as_str(), source.to_string().as_str()), ("queue", "no"));
         }
         other => panic!("{other}"),
     }
@@ -235,9 +203,7 @@ fn results_go_to_a_store_of_the_caller_and_those_of_guests_do_not() {
     let stored = cells(&store);
     assert!(stored >= 2);
     // With the key of the trace, as without it, the same results are found.
-    let with_key = settings
-        .clone()
-        .trace_key(source().content_key().expect("a key"));
+    let with_key = settings.clone().trace_key(source().content_key().expect("a key"));
     let second = compare(&with_key, &both);
     assert_eq!(cells(&store), stored);
     assert_eq!(figures(&second, "fifo"), figures(&first, "fifo"));

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 fn names(declaration: &str) -> Vec<String> {
     let declared = declaration.trim_start().trim_start_matches("pub ");
     let constant = declared.strip_prefix("const ");
-    let declared = constant
-        .filter(|rest| rest.starts_with("fn "))
-        .unwrap_or(declared);
+    let declared = constant.filter(|rest| rest.starts_with("fn ")).unwrap_or(declared);
     let (kind, rest) = declared.split_once([' ', '\n']).expect("a kind of item");
     if kind != "use" {
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -22,10 +20,7 @@ fn names(declaration: &str) -> Vec<String> {
     let list = used.split_once('{').map_or(used, |(_, list)| list);
     let name = |path: &str| path.rsplit([':', ' ']).next().map(String::from);
     let paths = list.trim_end_matches('}').split(',').map(str::trim);
-    paths
-        .filter(|path| !path.is_empty())
-        .filter_map(name)
-        .collect()
+    paths.filter(|path| !path.is_empty()).filter_map(name).collect()
 }
 
 /// Adds what a file exports, and the public modules below it. `inner` is the directory of the files of its modules.

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ebbpool_lab::advise::NoteKind;
 use ebbpool_lab::{
-    AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab,
-    LabError, LabEvents, MemorySize, Note, Observer, PolicySelection, PolicySpec, PricingRequest,
-    RequestError, ResultDirectory, RunRequest, Sample, Settings, Silent, Source,
+    AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize,
+    Note, Observer, PolicySelection, PolicySpec, PricingRequest, RequestError, ResultDirectory, RunRequest, Sample, Settings,
+    Silent, Source,
 };
 
 fn source(text: &str) -> Source {
@@ -33,26 +33,11 @@ fn invalid_requests_are_refused_before_the_trace_is_read() {
         request.bound = true;
         request.check()
     };
-    assert_eq!(
-        bound(request("lru", vec![device()])),
-        Err(RequestError::BoundOnDevice)
-    );
-    assert!(matches!(
-        bound(request("lru", vec![r("8"), r("rm1")])),
-        Err(RequestError::BoundOfChanges(_))
-    ));
-    assert_eq!(
-        request("", vec![r("8")]).check(),
-        Err(RequestError::NoPolicy)
-    );
-    assert!(matches!(
-        request("lur", vec![r("8")]).check(),
-        Err(RequestError::Policy(_))
-    ));
-    assert!(matches!(
-        request("cflru-e", vec![r("8")]).check(),
-        Err(RequestError::NoEraseCounts { .. })
-    ));
+    assert_eq!(bound(request("lru", vec![device()])), Err(RequestError::BoundOnDevice));
+    assert!(matches!(bound(request("lru", vec![r("8"), r("rm1")])), Err(RequestError::BoundOfChanges(_))));
+    assert_eq!(request("", vec![r("8")]).check(), Err(RequestError::NoPolicy));
+    assert!(matches!(request("lur", vec![r("8")]).check(), Err(RequestError::Policy(_))));
+    assert!(matches!(request("cflru-e", vec![r("8")]).check(), Err(RequestError::NoEraseCounts { .. })));
     let both = |asymmetry: &str, device| {
         let asymmetry = asymmetry.parse().expect("an asymmetry");
         PricingRequest::new(Some(asymmetry), Some(device))
@@ -65,15 +50,8 @@ fn invalid_requests_are_refused_before_the_trace_is_read() {
     let mut without_sizes = request("lru", vec![r("8")]);
     without_sizes.sizes.clear();
     assert_eq!(without_sizes.check(), Err(RequestError::NoSize));
-    assert_eq!(
-        request("lru", Vec::new()).check(),
-        Err(RequestError::NoPrice)
-    );
-    for error in [
-        RequestError::NoPolicy,
-        RequestError::NoSize,
-        RequestError::BoundOnDevice,
-    ] {
+    assert_eq!(request("lru", Vec::new()).check(), Err(RequestError::NoPrice));
+    for error in [RequestError::NoPolicy, RequestError::NoSize, RequestError::BoundOnDevice] {
         assert!(!error.to_string().contains("--"), "{error}");
     }
 }
@@ -100,23 +78,13 @@ impl LabEvents for StopAfterReports {
 fn work_stops_when_the_caller_sets_the_flag() {
     let long = source("zipf:pages=5000,refs=3000000");
     for reports in [1, 2, 4] {
-        let events = StopAfterReports {
-            left: AtomicUsize::new(reports),
-            stop: AtomicBool::new(false),
-        };
+        let events = StopAfterReports { left: AtomicUsize::new(reports), stop: AtomicBool::new(false) };
         let lab = Lab::new(Settings::default().threads(2), &events);
-        let run = RunRequest::new(
-            policy("lru"),
-            MemorySize::frames(50),
-            PricingRequest::default(),
-        );
+        let run = RunRequest::new(policy("lru"), MemorySize::frames(50), PricingRequest::default());
         let stopped = lab.run(&long, &run).expect_err("stopped");
         assert_eq!(stopped.kind(), ErrorKind::Interrupted, "{stopped}");
     }
-    let events = StopAfterReports {
-        left: AtomicUsize::new(1),
-        stop: AtomicBool::new(false),
-    };
+    let events = StopAfterReports { left: AtomicUsize::new(1), stop: AtomicBool::new(false) };
     let lab = Lab::new(Settings::default(), &events);
     let stopped = lab.compare(&long, &request("lru,ebb", vec![r("8")]));
     assert!(stopped.is_err_and(|error: LabError| error.is_interrupted()));
@@ -147,20 +115,13 @@ fn results_over_a_trace_below_a_cache_say_so() {
             let below = |note: &&Note| matches!(note, Note::BelowCache { .. });
             for note in notes.iter().filter(below) {
                 let text = note.to_string();
-                assert!(
-                    text.contains("below.txt: its references are those that missed"),
-                    "{text}"
-                );
+                assert!(text.contains("below.txt: its references are those that missed"), "{text}");
             }
             notes.iter().filter(below).count()
         };
         let compared = notes(&|lab| drop(lab.compare(&trace, &request("lru,ebb", vec![r("8")]))));
         let ran = notes(&|lab| {
-            let run = RunRequest::new(
-                policy("lru"),
-                MemorySize::frames(2),
-                PricingRequest::default(),
-            );
+            let run = RunRequest::new(policy("lru"), MemorySize::frames(2), PricingRequest::default());
             lab.run(&trace, &run).expect("a result");
         });
         let curved = notes(&|lab| {
@@ -211,9 +172,7 @@ fn stored_results_are_found_by_their_parameters() {
         let comparison = lab.compare(&trace, &request).expect("results");
         let without_store = Lab::new(Settings::default(), &Silent);
         let computed = without_store.compare(&trace, &request).expect("results");
-        let costs = |of: &ebbpool_lab::Comparison| -> Vec<f64> {
-            of.finished().map(|result| result.cost).collect()
-        };
+        let costs = |of: &ebbpool_lab::Comparison| -> Vec<f64> { of.finished().map(|result| result.cost).collect() };
         assert_eq!(costs(&comparison), costs(&computed));
         events.0.load(Ordering::Relaxed)
     };
@@ -225,10 +184,7 @@ fn stored_results_are_found_by_their_parameters() {
 }
 
 /// The number of results from the store in the answers of a lab with results in `directory`.
-fn stored_results_of<T>(
-    directory: &tempfile::TempDir,
-    ask: impl FnOnce(&Lab) -> Result<T, LabError>,
-) -> (T, usize) {
+fn stored_results_of<T>(directory: &tempfile::TempDir, ask: impl FnOnce(&Lab) -> Result<T, LabError>) -> (T, usize) {
     let events = StoredResultCounter::default();
     let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
     let answer = ask(&Lab::new(settings, &events)).expect("an answer");
@@ -264,12 +220,7 @@ fn a_report_after_a_comparison_runs_no_policy_again() {
         // A report without the table before has the same page.
         let alone = Lab::new(Settings::default(), &Silent).compare(&trace, &request);
         let page = |comparison| {
-            ebbpool_lab::report::page(
-                &[comparison],
-                &[],
-                &ebbpool_lab::report::ReportOptions::default(),
-            )
-            .expect("a page")
+            ebbpool_lab::report::page(&[comparison], &[], &ebbpool_lab::report::ReportOptions::default()).expect("a page")
         };
         assert_eq!(page(alone.expect("results")), page(report));
     }
@@ -307,16 +258,9 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
     let bounds = comparison.bounds.expect("bounds");
     assert_eq!(bounds[..2], [more[0].lower_bound, more[1].lower_bound]);
     let (found, stored) = ask(&["16"]);
-    assert_eq!(
-        stored, 2,
-        "compare has stored them with all that bound prints"
-    );
+    assert_eq!(stored, 2, "compare has stored them with all that bound prints");
     assert_eq!(bounds[2..], [found[0].lower_bound, found[1].lower_bound]);
-    assert!(
-        found
-            .iter()
-            .all(|bound| bound.heuristic_policy.is_some() && bound.seconds > 0.0)
-    );
+    assert!(found.iter().all(|bound| bound.heuristic_policy.is_some() && bound.seconds > 0.0));
 
     // The same after a warm-up.
     request.counting.warmup = "10%".parse().expect("a warm-up");
@@ -357,14 +301,9 @@ impl LabEvents for StopAtShare {
 fn bounds_finished_before_an_interruption_are_stored() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = source("zipf:pages=300,refs=5000,write=0.4");
-    let sizes = (1..=4)
-        .map(|frames| MemorySize::frames(10 * frames))
-        .collect();
+    let sizes = (1..=4).map(|frames| MemorySize::frames(10 * frames)).collect();
     let request = BoundRequest::new(sizes, vec!["8".parse().expect("an asymmetry")]);
-    let events = StopAtShare {
-        share: 0.6,
-        stop: AtomicBool::new(false),
-    };
+    let events = StopAtShare { share: 0.6, stop: AtomicBool::new(false) };
     let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
     let lab = Lab::new(settings.threads(1), &events);
     let part = lab.bound(&trace, &request).expect("the best bounds so far");
@@ -412,9 +351,7 @@ fn an_observer_of_a_run_gets_its_state() {
     let size = MemorySize::frames(20);
     let request = RunRequest::new(policy("lru"), size, PricingRequest::default());
     let lab = Lab::new(Settings::default(), &Silent);
-    let (outcome, last) = lab
-        .run_observed(&trace, &request, LastSample::default())
-        .expect("a run");
+    let (outcome, last) = lab.run_observed(&trace, &request, LastSample::default()).expect("a run");
     assert_eq!((last.0, last.1), (5000, outcome.result.reads));
     let plain = lab.run(&trace, &request).expect("a run");
     assert_eq!(plain.result.writes, outcome.result.writes);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ebbpool_lab::schema::{self, Field, FieldType, FieldValue, ResultRow};
 use ebbpool_lab::{
-    AtEnd, BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
-    PricingRequest, RunResult, Settings, Silent, Source,
+    AtEnd, BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection, PricingRequest, RunResult,
+    Settings, Silent, Source,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field as Cell;
@@ -55,8 +55,7 @@ fn bounds() -> Vec<BoundResult> {
 fn from_json<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     let mut text = Vec::new();
     schema::write_json(&mut text, rows).expect("JSON");
-    let read: Vec<serde_json::Map<String, serde_json::Value>> =
-        serde_json::from_slice(&text).expect("JSON");
+    let read: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(&text).expect("JSON");
     let value = |field: &Field, value: &serde_json::Value| match (field.field_type, value) {
         (_, serde_json::Value::Null) => FieldValue::Null,
         (FieldType::Text, value) => FieldValue::Text(value.as_str().expect("text").into()),
@@ -66,10 +65,7 @@ fn from_json<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     read.iter()
         .map(|row| {
             assert_eq!(row.len(), R::FIELDS.len());
-            R::FIELDS
-                .iter()
-                .map(|field| (field.name.to_string(), value(field, &row[field.name])))
-                .collect()
+            R::FIELDS.iter().map(|field| (field.name.to_string(), value(field, &row[field.name]))).collect()
         })
         .collect()
 }
@@ -78,16 +74,8 @@ fn from_csv<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     let mut text = Vec::new();
     schema::write_csv(&mut text, rows).expect("CSV");
     let mut reader = csv::Reader::from_reader(text.as_slice());
-    let names: Vec<String> = reader
-        .headers()
-        .expect("names")
-        .iter()
-        .map(String::from)
-        .collect();
-    assert_eq!(
-        names,
-        R::FIELDS.iter().map(|field| field.name).collect::<Vec<_>>()
-    );
+    let names: Vec<String> = reader.headers().expect("names").iter().map(String::from).collect();
+    assert_eq!(names, R::FIELDS.iter().map(|field| field.name).collect::<Vec<_>>());
     let value = |field: &Field, text: &str| match (field.field_type, text) {
         (_, "") if field.nullable => FieldValue::Null,
         (FieldType::Text, text) => FieldValue::Text(text.into()),
@@ -99,9 +87,7 @@ fn from_csv<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
         .map(|row| {
             let row = row.expect("a row");
             let cells = R::FIELDS.iter().zip(row.iter());
-            cells
-                .map(|(field, text)| (field.name.to_string(), value(field, text)))
-                .collect()
+            cells.map(|(field, text)| (field.name.to_string(), value(field, text))).collect()
         })
         .collect()
 }
@@ -120,9 +106,7 @@ fn from_parquet<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     rows.map(|row| {
         let row = row.expect("a row");
         let cells = row.get_column_iter();
-        cells
-            .map(|(name, cell)| (name.clone(), value(cell)))
-            .collect()
+        cells.map(|(name, cell)| (name.clone(), value(cell))).collect()
     })
     .collect()
 }
@@ -152,10 +136,7 @@ const TABLES: &str = "\n## ";
 /// `EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-lab --test lab results::` writes the tables again.
 #[test]
 fn the_page_on_results_has_every_field() {
-    let page = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/generated/results.md"
-    );
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/generated/results.md");
     let table = |heading: &str, table: String| format!("## {heading}\n\n{table}\n");
     // A crate from a registry has no `docs` directory beside it.
     let Ok(found) = std::fs::read_to_string(page) else {
@@ -163,10 +144,7 @@ fn the_page_on_results_has_every_field() {
     };
     let (prose, _) = found.split_once(TABLES).expect("the heading of a table");
     let mut text = format!("{prose}\n");
-    text += &table(
-        "`ebbpool compare` and `ebbpool run`",
-        schema::markdown::<RunResult>(),
-    );
+    text += &table("`ebbpool compare` and `ebbpool run`", schema::markdown::<RunResult>());
     text += &table("`ebbpool curve`", schema::markdown::<CurveRow>());
     text += &table("`ebbpool bound`", schema::markdown::<BoundResult>());
     let text = format!("{}\n", text.trim_end());

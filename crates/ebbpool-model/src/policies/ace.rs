@@ -14,11 +14,7 @@ pub(crate) struct Ace {
 
 impl Ace {
     pub(crate) fn new(policy: Box<dyn Policy>, batch: usize) -> Ace {
-        Ace {
-            policy: Resident::new(policy),
-            batch,
-            written: Vec::new(),
-        }
+        Ace { policy: Resident::new(policy), batch, written: Vec::new() }
     }
 }
 
@@ -50,16 +46,10 @@ impl Policy for Ace {
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let victim = self.policy.victim(write, pinned);
         let mut batch = vec![victim];
-        let (dirty, clean): (Vec<_>, Vec<_>) = self
-            .policy
-            .pages()
-            .iter()
-            .partition(|resident_page| *resident_page.1);
+        let (dirty, clean): (Vec<_>, Vec<_>) = self.policy.pages().iter().partition(|resident_page| *resident_page.1);
         let may_be_named = |page: &u64| !pinned.contains(page) && *page != victim;
-        let (mut candidates, others): (BTreeSet<u64>, BTreeSet<u64>) = dirty
-            .iter()
-            .map(|resident_page| *resident_page.0)
-            .partition(may_be_named);
+        let (mut candidates, others): (BTreeSet<u64>, BTreeSet<u64>) =
+            dirty.iter().map(|resident_page| *resident_page.0).partition(may_be_named);
         if others.contains(&victim) && self.policy.padded_block().is_none() {
             let mut excluded = others;
             excluded.extend(clean.iter().map(|resident_page| *resident_page.0));
@@ -154,15 +144,9 @@ mod tests {
             [Write(1), Write(3), Write(4), Evict(1), Read(5)]
         );
         // 3 is pinned.
-        assert_eq!(
-            events("ace:batch=2", 4, "W1 R2 W3 W4 +3 R5")[4..],
-            [Write(1), Write(4), Evict(1), Read(5)]
-        );
+        assert_eq!(events("ace:batch=2", 4, "W1 R2 W3 W4 +3 R5")[4..], [Write(1), Write(4), Evict(1), Read(5)]);
         // A clean victim is evicted alone.
-        assert_eq!(
-            events("ace:batch=8", 2, "R1 W2 R3")[2..],
-            [Evict(1), Read(3)]
-        );
+        assert_eq!(events("ace:batch=8", 2, "R1 W2 R3")[2..], [Evict(1), Read(3)]);
     }
 
     #[test]
@@ -176,15 +160,7 @@ mod tests {
         // clean-first: 2 is evicted first, although 1 is older; then 1 with 3.
         assert_eq!(
             events("ace:policy=(cflru:window=1),batch=8", 3, "W1 R2 W3 W4 R5")[3..],
-            [
-                Evict(2),
-                Read(4),
-                Write(1),
-                Write(3),
-                Write(4),
-                Evict(1),
-                Read(5)
-            ]
+            [Evict(2), Read(4), Write(1), Write(3), Write(4), Evict(1), Read(5)]
         );
     }
 }

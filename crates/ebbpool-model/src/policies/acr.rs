@@ -84,11 +84,7 @@ impl Acr {
             self.references = 0;
         }
         self.references += 1;
-        let list = if dirty {
-            &mut self.dirty
-        } else {
-            &mut self.clean
-        };
+        let list = if dirty { &mut self.dirty } else { &mut self.clean };
         if self.counts_logical {
             list.cost += if write { self.asymmetry } else { 1.0 };
         }
@@ -106,11 +102,7 @@ impl Acr {
     fn target(&self) -> f64 {
         let m = self.m as f64;
         let all = self.clean.cost + self.dirty.cost;
-        if all > 0.0 {
-            m * (self.clean.cost / all)
-        } else {
-            m / 2.0
-        }
+        if all > 0.0 { m * (self.clean.cost / all) } else { m / 2.0 }
     }
 }
 
@@ -136,11 +128,7 @@ impl Policy for Acr {
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let (clean, dirty) = (self.clean.lru(pinned), self.dirty.lru(pinned));
-        let first = if self.clean.len() as f64 > self.target() {
-            clean.or(dirty)
-        } else {
-            dirty.or(clean)
-        };
+        let first = if self.clean.len() as f64 > self.target() { clean.or(dirty) } else { dirty.or(clean) };
         first.expect("an unpinned page")
     }
 

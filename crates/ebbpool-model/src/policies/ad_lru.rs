@@ -20,19 +20,11 @@ pub(crate) struct AdLru {
 
 impl AdLru {
     pub(crate) fn new(min_cold: usize) -> AdLru {
-        AdLru {
-            cold: List::new(),
-            hot: List::new(),
-            min_cold,
-        }
+        AdLru { cold: List::new(), hot: List::new(), min_cold }
     }
 
     fn take(&mut self, page: u64) -> State {
-        if self.cold.contains(page) {
-            self.cold.take(page)
-        } else {
-            self.hot.take(page)
-        }
+        if self.cold.contains(page) { self.cold.take(page) } else { self.hot.take(page) }
     }
 }
 
@@ -47,16 +39,8 @@ impl Policy for AdLru {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let cold_is_empty = self.cold.lru(pinned).is_none();
         let hot_is_empty = self.hot.lru(pinned).is_none();
-        let from_cold = if cold_is_empty {
-            false
-        } else {
-            self.cold.len() > self.min_cold || hot_is_empty
-        };
-        let queue = if from_cold {
-            &mut self.cold
-        } else {
-            &mut self.hot
-        };
+        let from_cold = if cold_is_empty { false } else { self.cold.len() > self.min_cold || hot_is_empty };
+        let queue = if from_cold { &mut self.cold } else { &mut self.hot };
 
         if let Some(page) = queue.lru_such_that(pinned, |state| !state.dirty) {
             return page;
@@ -72,10 +56,7 @@ impl Policy for AdLru {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            referenced: true,
-        };
+        let state = State { dirty: write, referenced: true };
         self.cold.push(page, state);
     }
 
@@ -84,11 +65,7 @@ impl Policy for AdLru {
     }
 
     fn clean(&mut self, page: u64) {
-        let queue = if self.cold.contains(page) {
-            &mut self.cold
-        } else {
-            &mut self.hot
-        };
+        let queue = if self.cold.contains(page) { &mut self.cold } else { &mut self.hot };
         queue.state(page).dirty = false;
     }
 }

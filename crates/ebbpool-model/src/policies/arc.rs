@@ -26,15 +26,7 @@ pub(crate) struct Arc {
 
 impl Arc {
     pub(crate) fn new(c: usize) -> Arc {
-        Arc {
-            c,
-            p: 0.0,
-            t1: List::new(),
-            t2: List::new(),
-            b1: List::new(),
-            b2: List::new(),
-            missed: MissedPage::Nowhere,
-        }
+        Arc { c, p: 0.0, t1: List::new(), t2: List::new(), b1: List::new(), b2: List::new(), missed: MissedPage::Nowhere }
     }
 
     /// Case IV evicts a page of T1 without remembering it.
@@ -76,9 +68,7 @@ impl Policy for Arc {
         let t1 = self.t1.lru(pinned);
         let t2 = self.t2.lru(pinned);
         let size = self.t1.len() as f64;
-        let from_t1 = self.t1_alone_is_full()
-            || size > self.p
-            || (self.missed == MissedPage::InB2 && size == self.p);
+        let from_t1 = self.t1_alone_is_full() || size > self.p || (self.missed == MissedPage::InB2 && size == self.p);
         let choice = if from_t1 { t1.or(t2) } else { t2.or(t1) };
         choice.expect("an unpinned page")
     }

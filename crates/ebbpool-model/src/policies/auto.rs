@@ -27,9 +27,7 @@ impl Parameters {
         let given = |expert: &String| {
             let (_, parameters) = expert.split_once(':').unwrap_or((expert, ""));
             let pages = items(parameters).into_iter().filter_map(|item| {
-                let number = item
-                    .strip_prefix("block=")
-                    .or(item.strip_prefix("cluster="));
+                let number = item.strip_prefix("block=").or(item.strip_prefix("cluster="));
                 number.map(|number| number.parse::<u64>().expect("a number of pages"))
             });
             pages.max().unwrap_or(1)
@@ -80,10 +78,7 @@ pub(crate) struct Auto {
 
 impl Auto {
     /// Each expert is given twice, over the frames and in miniature.
-    pub(crate) fn new(
-        experts: Vec<(Box<dyn Policy>, Box<dyn Policy>)>,
-        parameters: Parameters,
-    ) -> Auto {
+    pub(crate) fn new(experts: Vec<(Box<dyn Policy>, Box<dyn Policy>)>, parameters: Parameters) -> Auto {
         let mut over_the_frames = Vec::new();
         let mut miniatures = Vec::new();
         for (expert, in_miniature) in experts {
@@ -141,9 +136,7 @@ impl Auto {
         let class = self.class_of(page);
         for miniature in &mut self.miniatures {
             miniature.buffer.class(class);
-            let events = miniature
-                .buffer
-                .reference(page, write, None, &BTreeSet::new());
+            let events = miniature.buffer.reference(page, write, None, &BTreeSet::new());
             for event in events {
                 match event {
                     ModelEvent::Read(_) | ModelEvent::Pad(_) => miniature.reads += 1,
@@ -174,10 +167,8 @@ impl Auto {
         self.paid.2 = self.paid.2 * fading + 1.0;
         for at in 0..self.miniatures.len() {
             let rival = &self.miniatures[at];
-            let lead = (
-                rival.lead.0 * fading + (reads - rival.reads as f64),
-                rival.lead.1 * fading + (writes - rival.writes as f64),
-            );
+            let lead =
+                (rival.lead.0 * fading + (reads - rival.reads as f64), rival.lead.1 * fading + (writes - rival.writes as f64));
             let is_behind = self.bill(lead.0, lead.1) < 0.0;
             let rival = &mut self.miniatures[at];
             rival.lead = if is_behind { (0.0, 0.0) } else { lead };
@@ -214,9 +205,7 @@ impl Auto {
                 return;
             }
             let page = self.experts[self.previous].victim(write, &BTreeSet::new());
-            let was_dirty = self.experts[self.previous]
-                .dirty(page)
-                .expect("it is resident");
+            let was_dirty = self.experts[self.previous].dirty(page).expect("it is resident");
             self.experts[self.previous].evict(page);
             let class = self.class_of(page);
             self.experts[self.active].class(class);

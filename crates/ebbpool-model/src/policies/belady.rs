@@ -19,10 +19,7 @@ pub(crate) struct Belady {
 
 impl Belady {
     pub(crate) fn new() -> Belady {
-        Belady {
-            list: List::new(),
-            upcoming: None,
-        }
+        Belady { list: List::new(), upcoming: None }
     }
 }
 
@@ -41,8 +38,7 @@ impl Policy for Belady {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let unpinned = self.list.items.iter();
         let unpinned = unpinned.filter(|(page, _)| !pinned.contains(page));
-        let (never, again): (Vec<_>, Vec<_>) =
-            unpinned.partition(|(_, state)| state.next_use.is_none());
+        let (never, again): (Vec<_>, Vec<_>) = unpinned.partition(|(_, state)| state.next_use.is_none());
         // Pages never used again: clean before dirty, then the lowest page number.
         if let Some((page, _)) = never.iter().min_by_key(|(page, s)| (s.dirty, *page)) {
             return *page;
@@ -52,10 +48,7 @@ impl Policy for Belady {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            next_use: self.upcoming,
-        };
+        let state = State { dirty: write, next_use: self.upcoming };
         self.list.push(page, state);
     }
 

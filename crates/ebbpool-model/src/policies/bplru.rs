@@ -16,12 +16,7 @@ pub(crate) struct Bplru {
 
 impl Bplru {
     pub(crate) fn new(block: u64, padding: bool) -> Bplru {
-        Bplru {
-            pages: List::new(),
-            blocks: List::new(),
-            block,
-            padding,
-        }
+        Bplru { pages: List::new(), blocks: List::new(), block, padding }
     }
 
     fn pages_of(&self, block: u64) -> Vec<u64> {
@@ -97,22 +92,9 @@ mod tests {
     fn padding_writes_the_block_whole() {
         assert_eq!(
             events("bplru:block=3,padding=true", 2, "W5 R4 R9"),
-            [
-                Read(5),
-                Read(4),
-                Pad(3),
-                Write(3),
-                Write(4),
-                Write(5),
-                Evict(5),
-                Evict(4),
-                Read(9)
-            ]
+            [Read(5), Read(4), Pad(3), Write(3), Write(4), Write(5), Evict(5), Evict(4), Read(9)]
         );
         // A clean block is not written, and nothing is read for it.
-        assert_eq!(
-            events("bplru:block=3,padding=true", 1, "R5 R9"),
-            [Read(5), Evict(5), Read(9)]
-        );
+        assert_eq!(events("bplru:block=3,padding=true", 1, "R5 R9"), [Read(5), Evict(5), Read(9)]);
     }
 }

@@ -239,9 +239,7 @@ impl Policy for Cacheus {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let evictable = |page: &&u64| !pinned.contains(page);
         let lru = self.q.iter().find(evictable);
-        let lru = *lru
-            .or_else(|| self.s.iter().find(evictable))
-            .expect("an unpinned page");
+        let lru = *lru.or_else(|| self.s.iter().find(evictable)).expect("an unpinned page");
         let lfu = self.pages.iter().filter(|(page, _)| !pinned.contains(page));
         let lfu = lfu.min_by_key(|(_, state)| (state.references, u64::MAX - state.last));
         let lfu = *lfu.expect("an unpinned page").0;
@@ -257,12 +255,7 @@ impl Policy for Cacheus {
             Missed::NewToQ => (1, true),
             Missed::ToS | Missed::ToQ => (1, false),
         };
-        let state = Page {
-            references,
-            last: self.now,
-            demoted: false,
-            new,
-        };
+        let state = Page { references, last: self.now, demoted: false, new };
         self.pages.insert(page, state);
         match self.missed {
             Missed::ToS => self.s.push(page),
@@ -294,11 +287,7 @@ impl Policy for Cacheus {
         if history.len() == most {
             history.remove(0);
         }
-        history.push(Remembered {
-            page,
-            references: state.references,
-            new: state.new,
-        });
+        history.push(Remembered { page, references: state.references, new: state.new });
     }
 }
 

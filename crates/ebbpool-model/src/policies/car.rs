@@ -32,23 +32,11 @@ pub(crate) struct Car {
 
 impl Car {
     pub(crate) fn new(c: usize) -> Car {
-        Car {
-            c,
-            p: 0.0,
-            t1: List::new(),
-            t2: List::new(),
-            b1: List::new(),
-            b2: List::new(),
-            missed: MissedPage::Nowhere,
-        }
+        Car { c, p: 0.0, t1: List::new(), t2: List::new(), b1: List::new(), b2: List::new(), missed: MissedPage::Nowhere }
     }
 
     fn state(&mut self, page: u64) -> &mut State {
-        if self.t1.contains(page) {
-            self.t1.state(page)
-        } else {
-            self.t2.state(page)
-        }
+        if self.t1.contains(page) { self.t1.state(page) } else { self.t2.state(page) }
     }
 }
 

@@ -16,13 +16,7 @@ pub(crate) struct Casa {
 
 impl Casa {
     pub(crate) fn new(m: usize) -> Casa {
-        Casa {
-            m,
-            clean: List::new(),
-            dirty: List::new(),
-            tau: m as f64 / 2.0,
-            asymmetry: 1.0,
-        }
+        Casa { m, clean: List::new(), dirty: List::new(), tau: m as f64 / 2.0, asymmetry: 1.0 }
     }
 }
 

@@ -18,10 +18,7 @@ pub(crate) struct CcfLru {
 
 impl CcfLru {
     pub(crate) fn new() -> CcfLru {
-        CcfLru {
-            cold_clean: List::new(),
-            mixed: List::new(),
-        }
+        CcfLru { cold_clean: List::new(), mixed: List::new() }
     }
 }
 
@@ -33,10 +30,7 @@ impl Policy for CcfLru {
         } else {
             self.mixed.take(page).dirty
         };
-        let state = State {
-            dirty: dirty || write,
-            cold: false,
-        };
+        let state = State { dirty: dirty || write, cold: false };
         self.mixed.push(page, state);
     }
 
@@ -61,10 +55,7 @@ impl Policy for CcfLru {
 
     fn admit(&mut self, page: u64, write: bool) {
         if write {
-            let state = State {
-                dirty: true,
-                cold: true,
-            };
+            let state = State { dirty: true, cold: true };
             self.mixed.push(page, state);
         } else {
             self.cold_clean.push(page, ());

@@ -64,17 +64,9 @@ pub(crate) struct Cfdc {
 
 impl Cfdc {
     pub(crate) fn new(working_size: usize, cluster: u64, keys_now: bool) -> Cfdc {
-        let dirty = if cluster == 0 {
-            DirtyPages::Lru(List::new())
-        } else {
-            DirtyPages::Clusters(Clusters::new(cluster, keys_now))
-        };
-        Cfdc {
-            working: List::new(),
-            working_size,
-            clean: List::new(),
-            dirty,
-        }
+        let dirty =
+            if cluster == 0 { DirtyPages::Lru(List::new()) } else { DirtyPages::Clusters(Clusters::new(cluster, keys_now)) };
+        Cfdc { working: List::new(), working_size, clean: List::new(), dirty }
     }
 
     /// Moves W's LRU page to P.
@@ -155,11 +147,8 @@ mod tests {
     /// Two pages far apart in one cluster, then a dirty page of another cluster each time.
     #[test]
     fn a_small_cluster_does_not_stay_for_ever() {
-        let trace: Vec<String> = [0, 40]
-            .into_iter()
-            .chain((1..1000).map(|cluster| 64 * cluster))
-            .map(|page| format!("W{page}"))
-            .collect();
+        let trace: Vec<String> =
+            [0, 40].into_iter().chain((1..1000).map(|cluster| 64 * cluster)).map(|page| format!("W{page}")).collect();
         // Cluster 0 has 40 / (4 * age), any other 1 / age: it is chosen once it is ten times as old as the oldest of these.
         let left = |spec: &str| {
             let victims = victims(spec, 16, &trace.join(" "));

@@ -14,10 +14,7 @@ pub(crate) struct Cflru {
 
 impl Cflru {
     pub(crate) fn new(region: usize) -> Cflru {
-        Cflru {
-            list: List::new(),
-            region,
-        }
+        Cflru { list: List::new(), region }
     }
 }
 

@@ -20,10 +20,7 @@ pub(crate) struct CflruC {
 
 impl CflruC {
     pub(crate) fn new(region: usize) -> CflruC {
-        CflruC {
-            list: List::new(),
-            region: region.max(1),
-        }
+        CflruC { list: List::new(), region: region.max(1) }
     }
 }
 
@@ -49,10 +46,7 @@ impl Policy for CflruC {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            writes: u64::from(write),
-        };
+        let state = State { dirty: write, writes: u64::from(write) };
         self.list.push(page, state);
     }
 

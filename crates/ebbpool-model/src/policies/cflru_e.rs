@@ -20,10 +20,7 @@ pub(crate) struct CflruE {
 
 impl CflruE {
     pub(crate) fn new(region: usize) -> CflruE {
-        CflruE {
-            list: List::new(),
-            region: region.max(1),
-        }
+        CflruE { list: List::new(), region: region.max(1) }
     }
 }
 
@@ -51,10 +48,7 @@ impl Policy for CflruE {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            erases: 0,
-        };
+        let state = State { dirty: write, erases: 0 };
         self.list.push(page, state);
     }
 

@@ -25,12 +25,7 @@ pub(crate) struct CostBelady {
 
 impl CostBelady {
     pub(crate) fn new() -> CostBelady {
-        CostBelady {
-            list: List::new(),
-            asymmetry: 1.0,
-            next_use: None,
-            future: FutureUse::default(),
-        }
+        CostBelady { list: List::new(), asymmetry: 1.0, next_use: None, future: FutureUse::default() }
     }
 
     fn score(&self, state: &State) -> f64 {
@@ -78,11 +73,7 @@ impl Policy for CostBelady {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            next_use: self.next_use,
-            write: self.future.write,
-        };
+        let state = State { dirty: write, next_use: self.next_use, write: self.future.write };
         self.list.push(page, state);
     }
 

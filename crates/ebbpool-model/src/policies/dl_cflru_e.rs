@@ -13,18 +13,11 @@ pub(crate) struct DlCflruE {
 
 impl DlCflruE {
     pub(crate) fn new() -> DlCflruE {
-        DlCflruE {
-            clean: List::new(),
-            dirty: List::new(),
-        }
+        DlCflruE { clean: List::new(), dirty: List::new() }
     }
 
     fn take(&mut self, page: u64) -> u32 {
-        if self.clean.contains(page) {
-            self.clean.take(page)
-        } else {
-            self.dirty.take(page)
-        }
+        if self.clean.contains(page) { self.clean.take(page) } else { self.dirty.take(page) }
     }
 }
 

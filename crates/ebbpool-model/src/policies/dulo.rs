@@ -93,9 +93,7 @@ impl Policy for Dulo {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let mut best: Option<(u64, Sequenced)> = None;
         for (page, new) in &self.evicting.items {
-            let less = best.is_none_or(|(_, best)| {
-                new.value < best.value || (new.value == best.value && new.size > best.size)
-            });
+            let less = best.is_none_or(|(_, best)| new.value < best.value || (new.value == best.value && new.size > best.size));
             if !pinned.contains(page) && less {
                 best = Some((*page, *new));
             }

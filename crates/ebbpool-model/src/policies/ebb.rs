@@ -44,10 +44,7 @@ impl Parameters {
             dirty_ghosts: spec.fraction("gmin", "0.5").of(ghosts),
             counts_per_frame: spec.number("long_gone", 2),
             classes: spec.number("classes", 11) as usize,
-            trust: Trust {
-                events: spec.number("trust_events", 4) as f64,
-                pages: spec.number("trust_pages", 4) as f64,
-            },
+            trust: Trust { events: spec.number("trust_events", 4) as f64, pages: spec.number("trust_pages", 4) as f64 },
             pool: spec.number("pool", 8) as usize,
             looks: spec.number("looks", 32) as usize,
             lru_begins: match spec.text("begin", "lru").as_str() {
@@ -181,9 +178,7 @@ impl Groups {
 
 impl History {
     fn reference_row(&self) -> usize {
-        let kind = REFERENCE_KINDS
-            .iter()
-            .rposition(|least| *least <= self.references);
+        let kind = REFERENCE_KINDS.iter().rposition(|least| *least <= self.references);
         self.slot * REFERENCE_KINDS.len() + kind.expect("the first is 0")
     }
 
@@ -252,11 +247,7 @@ impl Ebb {
             self.writes.event(row, self.now - writes.last);
             count = (writes.count + 1).min(31);
         }
-        history.writes = Some(Writes {
-            last: self.now,
-            count,
-            kind: history.write_kind(count),
-        });
+        history.writes = Some(Writes { last: self.now, count, kind: history.write_kind(count) });
         history
     }
 
@@ -269,13 +260,7 @@ impl Ebb {
                 return (self.referenced(ghost.history), Some(dirty));
             }
         }
-        let history = History {
-            referenced_at: self.now,
-            references: 1,
-            writes: None,
-            slot: 0,
-            tail: false,
-        };
+        let history = History { referenced_at: self.now, references: 1, writes: None, slot: 0, tail: false };
         (history, None)
     }
 
@@ -354,11 +339,7 @@ impl Ebb {
         let count = f64::from(history.references);
         let quarters = (0..63).rposition(|quarters| quarter(quarters) <= count);
         let quarters = quarters.expect("a count is at least 1");
-        counts[slot.expect("one of four")] = Some(ForgottenCount {
-            tag,
-            quarters,
-            time,
-        });
+        counts[slot.expect("one of four")] = Some(ForgottenCount { tag, quarters, time });
     }
 
     /// No page could be evicted for the page missed before, which becomes a ghost again, the
@@ -366,11 +347,7 @@ impl Ebb {
     fn refused(&mut self, incoming: Incoming) {
         if let Some(dirty) = incoming.evicted_dirty {
             let Incoming { page, history, .. } = incoming;
-            self.ghosts[usize::from(dirty)].push(Ghost {
-                page,
-                history,
-                counted_at: None,
-            });
+            self.ghosts[usize::from(dirty)].push(Ghost { page, history, counted_at: None });
         }
     }
 
@@ -500,9 +477,7 @@ impl Ebb {
             let Some(least) = least else {
                 let first = self.groups.next();
                 let mut in_turn = (0..self.m).map(|n| (first + n) % self.m);
-                return in_turn
-                    .find(|slot| self.may_evict(*slot, pinned))
-                    .expect("an unpinned page");
+                return in_turn.find(|slot| self.may_evict(*slot, pinned)).expect("an unpinned page");
             };
             let (slot, known) = self.candidates[least];
             if !self.may_evict(slot, pinned) {
@@ -532,18 +507,14 @@ impl Ebb {
             self.groups.n += 1;
         }
         for slot in slots {
-            let is_due = self.slots[slot]
-                .as_ref()
-                .is_some_and(|it| it.review <= self.now);
+            let is_due = self.slots[slot].as_ref().is_some_and(|it| it.review <= self.now);
             if !is_due || !self.may_evict(slot, pinned) {
                 continue;
             }
             let is_full = self.candidates.len() == self.parameters.pool.min(self.m / 2).max(1);
             let weakest = (0..self.candidates.len()).max_by_key(|at| self.candidates[*at].1);
             let weakest = weakest.filter(|_| is_full);
-            let limit = weakest.map_or((f32::INFINITY.to_bits(), u64::MAX), |at| {
-                self.candidates[at].1
-            });
+            let limit = weakest.map_or((f32::INFINITY.to_bits(), u64::MAX), |at| self.candidates[at].1);
             let rank = self.rank(slot);
             self.put_off(slot, f32::from_bits(rank.0), f32::from_bits(limit.0));
             let candidate = self.candidates.iter().position(|(other, _)| *other == slot);
@@ -620,11 +591,7 @@ impl Policy for Ebb {
         if write {
             history = self.written(history);
         }
-        self.incoming = Some(Incoming {
-            page,
-            history,
-            evicted_dirty,
-        });
+        self.incoming = Some(Incoming { page, history, evicted_dirty });
         self.learn();
     }
 
@@ -651,12 +618,7 @@ impl Policy for Ebb {
         }
         let empty = self.slots.iter().position(Option::is_none);
         let empty = empty.expect("an empty place");
-        self.slots[empty] = Some(Resident {
-            page,
-            dirty: write,
-            history: incoming.history,
-            review: self.now,
-        });
+        self.slots[empty] = Some(Resident { page, dirty: write, history: incoming.history, review: self.now });
         self.duel.resident(page, true);
         self.duel(empty, write);
     }
@@ -667,9 +629,7 @@ impl Policy for Ebb {
         self.duel.resident(page, false);
         let mut duel = std::mem::replace(&mut self.duel, Duel::new(1, false));
         let rank_of_ebb = |history: &History, dirty| self.rank_of_ebb(history, dirty);
-        duel.evict(rank_of_ebb, |history: &History, _| {
-            self.rank_of_lru(history)
-        });
+        duel.evict(rank_of_ebb, |history: &History, _| self.rank_of_lru(history));
         self.duel = duel;
         if self.parameters.ghosts == 0 {
             return;
@@ -680,11 +640,7 @@ impl Policy for Ebb {
         let history = evicted.history;
         let counted_at = history.referenced_at + rounded_down(self.now - history.referenced_at);
         self.censored(&history, counted_at);
-        self.ghosts[usize::from(evicted.dirty)].push(Ghost {
-            page,
-            history,
-            counted_at: Some(counted_at),
-        });
+        self.ghosts[usize::from(evicted.dirty)].push(Ghost { page, history, counted_at: Some(counted_at) });
     }
 
     fn clean(&mut self, page: u64) {

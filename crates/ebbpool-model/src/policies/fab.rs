@@ -15,11 +15,7 @@ pub(crate) struct Fab {
 
 impl Fab {
     pub(crate) fn new(block: u64) -> Fab {
-        Fab {
-            pages: List::new(),
-            blocks: List::new(),
-            block,
-        }
+        Fab { pages: List::new(), blocks: List::new(), block }
     }
 
     fn pages_of(&self, block: u64) -> Vec<u64> {
@@ -51,10 +47,7 @@ impl Policy for Fab {
             let mut pages = pages_of[block].iter();
             pages.find(|page| !pinned.contains(page))
         };
-        let blocks = self
-            .blocks
-            .pages()
-            .filter(|block| unpinned(block).is_some());
+        let blocks = self.blocks.pages().filter(|block| unpinned(block).is_some());
         // Of several with most pages, `min_by_key` names the first, the least recently used.
         let block = blocks.min_by_key(|block| Reverse(pages_of[block].len()));
         let block = block.expect("a block with an unpinned page");

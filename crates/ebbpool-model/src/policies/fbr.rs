@@ -20,12 +20,7 @@ pub(crate) struct Fbr {
 
 impl Fbr {
     pub(crate) fn new(m: usize, new: usize, old: usize, cmax: u64) -> Fbr {
-        Fbr {
-            list: List::new(),
-            new,
-            old: old.min(m - new),
-            cmax,
-        }
+        Fbr { list: List::new(), new, old: old.min(m - new), cmax }
     }
 }
 
@@ -99,10 +94,7 @@ mod tests {
                 let mut fbr = model(spec, frames);
                 let mut lru = model("lru", frames);
                 for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                    assert_eq!(
-                        fbr.reference(page, write, None, &none),
-                        lru.reference(page, write, None, &none)
-                    );
+                    assert_eq!(fbr.reference(page, write, None, &none), lru.reference(page, write, None, &none));
                 }
             }
         }

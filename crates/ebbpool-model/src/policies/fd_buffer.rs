@@ -40,9 +40,7 @@ impl FdBuffer {
     pub(crate) fn new(spec: &mut Spec, m: usize, default_cost: &str) -> FdBuffer {
         let q = spec.fraction("q", "1%").value();
         let interval = match spec.text("interval", "5000").as_str() {
-            "auto" => Interval::Auto {
-                computing_us_over_q: (m as f64 * 0.002) / q,
-            },
+            "auto" => Interval::Auto { computing_us_over_q: (m as f64 * 0.002) / q },
             number => Interval::References(number.parse().expect("`interval` is a number")),
         };
         if let Interval::References(number) = interval {
@@ -73,9 +71,7 @@ impl FdBuffer {
         self.two_stack.observe(page, write);
         let window_ends = match self.interval {
             Interval::References(number) => self.two_stack.n == number,
-            Interval::Auto {
-                computing_us_over_q,
-            } => self.io * READ_US >= computing_us_over_q,
+            Interval::Auto { computing_us_over_q } => self.io * READ_US >= computing_us_over_q,
         };
         if window_ends {
             self.advise();
@@ -105,9 +101,7 @@ impl FdBuffer {
         let is_least = |mc: usize| costs[mc - 1] - least <= within;
         if !is_least(self.pools.mc) {
             let mut candidates = 1..self.m;
-            self.pools.mc = candidates
-                .find(|mc| is_least(*mc))
-                .expect("the least is one");
+            self.pools.mc = candidates.find(|mc| is_least(*mc)).expect("the least is one");
         }
         self.estimates = Some(estimates[self.pools.mc - 1]);
     }

@@ -27,12 +27,7 @@ impl FdStatic {
     }
 
     pub(crate) fn with(mc: usize, m: usize, pools: &str) -> FdStatic {
-        FdStatic {
-            m,
-            mc: mc.clamp(1, m),
-            clean: pool(pools),
-            dirty: pool(pools),
-        }
+        FdStatic { m, mc: mc.clamp(1, m), clean: pool(pools), dirty: pool(pools) }
     }
 
     fn md(&self) -> usize {
@@ -72,11 +67,7 @@ impl Policy for FdStatic {
             // From D if |D| > Md.
             d.len() <= self.md()
         };
-        if from_clean {
-            self.clean.victim(self.mc, pinned)
-        } else {
-            self.dirty.victim(self.md(), pinned)
-        }
+        if from_clean { self.clean.victim(self.mc, pinned) } else { self.dirty.victim(self.md(), pinned) }
     }
 
     fn admit(&mut self, page: u64, write: bool) {

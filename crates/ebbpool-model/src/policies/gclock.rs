@@ -18,11 +18,7 @@ pub(crate) struct Gclock {
 
 impl Gclock {
     pub(crate) fn new(init: u64, max: u64) -> Gclock {
-        Gclock {
-            list: List::new(),
-            init,
-            max,
-        }
+        Gclock { list: List::new(), init, max }
     }
 }
 
@@ -44,9 +40,7 @@ impl Policy for Gclock {
     }
 
     fn admit(&mut self, page: u64, _write: bool) {
-        let state = State {
-            count: self.init.min(self.max),
-        };
+        let state = State { count: self.init.min(self.max) };
         self.list.push(page, state);
     }
 
@@ -68,10 +62,7 @@ mod tests {
             let mut gclock = model("gclock:init=0,max=1", frames);
             let mut clock = model("clock", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    gclock.reference(page, write, None, &none),
-                    clock.reference(page, write, None, &none)
-                );
+                assert_eq!(gclock.reference(page, write, None, &none), clock.reference(page, write, None, &none));
             }
         }
     }

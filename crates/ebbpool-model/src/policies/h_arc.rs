@@ -74,11 +74,7 @@ impl Side {
     fn victim(&self, size: usize, pinned: &BTreeSet<u64>) -> Option<u64> {
         let target = (self.once_share * size as f64).floor() as usize;
         let (once, often) = (self.once.lru(pinned), self.often.lru(pinned));
-        if self.once.len() >= target {
-            once.or(often)
-        } else {
-            often.or(once)
-        }
+        if self.once.len() >= target { once.or(often) } else { often.or(once) }
     }
 }
 
@@ -101,13 +97,7 @@ pub(crate) struct HArc {
 
 impl HArc {
     pub(crate) fn new(m: usize) -> HArc {
-        HArc {
-            m,
-            clean: Side::default(),
-            dirty: Side::default(),
-            target: 0,
-            missed: MissedPage::New,
-        }
+        HArc { m, clean: Side::default(), dirty: Side::default(), target: 0, missed: MissedPage::New }
     }
 
     fn trim(&mut self) {
@@ -162,22 +152,13 @@ impl Policy for HArc {
         }
         let clean = self.clean.victim(self.target, pinned);
         let dirty = self.dirty.victim(self.m - self.target, pinned);
-        let from_clean = resident > self.target
-            || (self.missed == MissedPage::DirtyGhost && resident == self.target);
-        let first = if from_clean {
-            clean.or(dirty)
-        } else {
-            dirty.or(clean)
-        };
+        let from_clean = resident > self.target || (self.missed == MissedPage::DirtyGhost && resident == self.target);
+        let first = if from_clean { clean.or(dirty) } else { dirty.or(clean) };
         first.expect("an unpinned page")
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let side = if write {
-            &mut self.dirty
-        } else {
-            &mut self.clean
-        };
+        let side = if write { &mut self.dirty } else { &mut self.clean };
         if self.missed == MissedPage::New {
             side.once.push(page, ());
         } else {
@@ -189,11 +170,7 @@ impl Policy for HArc {
 
     fn evict(&mut self, page: u64) {
         let forgotten = self.missed == MissedPage::New && self.clean.resident() == self.m;
-        let side = if self.clean.contains(page) {
-            &mut self.clean
-        } else {
-            &mut self.dirty
-        };
+        let side = if self.clean.contains(page) { &mut self.clean } else { &mut self.dirty };
         if !forgotten {
             if side.once.contains(page) {
                 side.once_ghosts.push(page);

@@ -23,13 +23,7 @@ pub(crate) struct Hyperbolic {
 
 impl Hyperbolic {
     pub(crate) fn new(m: usize, sample: u64) -> Hyperbolic {
-        Hyperbolic {
-            pages: Slots::new(m),
-            sampler: Sampler::new(),
-            sample: (sample as usize).min(m),
-            now: 0,
-            asymmetry: 1.0,
-        }
+        Hyperbolic { pages: Slots::new(m), sampler: Sampler::new(), sample: (sample as usize).min(m), now: 0, asymmetry: 1.0 }
     }
 }
 
@@ -46,31 +40,19 @@ impl Policy for Hyperbolic {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let drawn = self
-            .sampler
-            .slots(&self.pages.evictable(pinned), self.sample);
+        let drawn = self.sampler.slots(&self.pages.evictable(pinned), self.sample);
         let priority = |slot: usize| {
             let (_, page) = self.pages.at(slot);
-            let cost = if page.dirty {
-                1.0 + self.asymmetry
-            } else {
-                1.0
-            };
+            let cost = if page.dirty { 1.0 + self.asymmetry } else { 1.0 };
             let time = (self.now - page.admitted).max(1);
             cost * page.references as f64 / time as f64
         };
-        let least = drawn
-            .into_iter()
-            .min_by(|a, b| priority(*a).total_cmp(&priority(*b)));
+        let least = drawn.into_iter().min_by(|a, b| priority(*a).total_cmp(&priority(*b)));
         self.pages.at(least.expect("an unpinned page")).0
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = Page {
-            dirty: write,
-            admitted: self.now,
-            references: 1,
-        };
+        let state = Page { dirty: write, admitted: self.now, references: 1 };
         self.pages.admit(page, state);
     }
 

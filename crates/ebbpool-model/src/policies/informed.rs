@@ -15,20 +15,12 @@ pub(crate) struct Informed {
 
 impl Informed {
     pub(crate) fn new() -> Informed {
-        Informed {
-            dirty: BTreeMap::new(),
-            asymmetry: 1.0,
-            probabilities: BTreeMap::new(),
-        }
+        Informed { dirty: BTreeMap::new(), asymmetry: 1.0, probabilities: BTreeMap::new() }
     }
 
     fn value(&self, page: u64) -> f64 {
         let (p, w) = self.probabilities.get(&page).copied().unwrap_or_default();
-        if self.dirty[&page] {
-            p + self.asymmetry * w
-        } else {
-            p
-        }
+        if self.dirty[&page] { p + self.asymmetry * w } else { p }
     }
 }
 
@@ -82,19 +74,13 @@ mod tests {
     fn policy(asymmetry: f64) -> Informed {
         let mut policy = Informed::new();
         policy.costs(asymmetry);
-        policy.probabilities(&BTreeMap::from([
-            (1, (0.5, 0.0)),
-            (2, (0.2, 0.2)),
-            (3, (0.3, 0.2)),
-        ]));
+        policy.probabilities(&BTreeMap::from([(1, (0.5, 0.0)), (2, (0.2, 0.2)), (3, (0.3, 0.2))]));
         policy
     }
 
     #[test]
     fn the_page_of_least_value_is_evicted() {
-        let victim = |policy: &mut Informed, pinned: &[u64]| {
-            policy.victim(false, &pinned.iter().copied().collect())
-        };
+        let victim = |policy: &mut Informed, pinned: &[u64]| policy.victim(false, &pinned.iter().copied().collect());
         // Clean: .5, .2 and .3, whatever a write costs.
         let mut informed = policy(4.0);
         for page in [1, 2, 3] {

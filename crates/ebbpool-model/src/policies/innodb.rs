@@ -153,17 +153,12 @@ impl Innodb {
 
     /// `LRUItr::start`: the page itself unless it is old, or else the last one.
     fn start(&self, at: Option<u64>) -> Option<u64> {
-        at.filter(|&page| self.position(page) < self.lru_old())
-            .or_else(|| self.oldest_first().next())
+        at.filter(|&page| self.position(page) < self.lru_old()).or_else(|| self.oldest_first().next())
     }
 
     /// `LRUHp::adjust`.
     fn adjusted(&self, at: Option<u64>, removed: u64) -> Option<u64> {
-        if at == Some(removed) {
-            self.previous(removed)
-        } else {
-            at
-        }
+        if at == Some(removed) { self.previous(removed) } else { at }
     }
 
     /// `buf_LRU_free_from_common_LRU_list`.
@@ -286,8 +281,7 @@ impl Policy for Innodb {
 
     fn early_victim(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
         let mut tail = self.oldest_first();
-        tail.find(|page| !pinned.contains(page))
-            .filter(|_| self.to_free > 0)
+        tail.find(|page| !pinned.contains(page)).filter(|_| self.to_free > 0)
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -310,11 +304,7 @@ impl Policy for Innodb {
 
     fn admit(&mut self, page: u64, write: bool) {
         self.to_free = 0;
-        let block = Block {
-            page,
-            freed_page_clock: 0,
-            access_time: self.now,
-        };
+        let block = Block { page, freed_page_clock: 0, access_time: self.now };
         self.add_block(block, true);
         if write {
             self.set_dirty(page);

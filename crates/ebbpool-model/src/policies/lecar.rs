@@ -90,10 +90,7 @@ impl Policy for Lecar {
     }
 
     fn admit(&mut self, page: u64, _write: bool) {
-        let state = Page {
-            references: self.incoming,
-            last: self.now,
-        };
+        let state = Page { references: self.incoming, last: self.now };
         self.pages.insert(page, state);
     }
 
@@ -110,11 +107,7 @@ impl Policy for Lecar {
         if history.len() == most {
             history.remove(0);
         }
-        history.push(Remembered {
-            page,
-            references: state.references,
-            evicted: self.now,
-        });
+        history.push(Remembered { page, references: state.references, evicted: self.now });
     }
 }
 

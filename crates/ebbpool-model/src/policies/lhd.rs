@@ -29,11 +29,7 @@ impl Class {
         let ages = self.hits.len().max(age + 1);
         self.hits.resize(ages, 0.0);
         self.evictions.resize(ages, 0.0);
-        let counts = if hit {
-            &mut self.hits
-        } else {
-            &mut self.evictions
-        };
+        let counts = if hit { &mut self.hits } else { &mut self.evictions };
         counts[age] += 1.0;
     }
 }
@@ -139,11 +135,7 @@ fn reconfigure(class: &mut Class) {
         hits += f64::from(class.hits[age]);
         events += f64::from(class.hits[age]) + f64::from(class.evictions[age]);
         lifetime += events;
-        class.densities[age] = if events > 1e-5 {
-            (hits / lifetime) as f32
-        } else {
-            0.0
-        };
+        class.densities[age] = if events > 1e-5 { (hits / lifetime) as f32 } else { 0.0 };
     }
 }
 
@@ -160,34 +152,20 @@ impl Policy for Lhd {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let size = if self.reconfigurations > 50 {
-            self.sample
-        } else {
-            self.sample.min(8)
-        };
+        let size = if self.reconfigurations > 50 { self.sample } else { self.sample.min(8) };
         let evictable = self.pages.evictable(pinned);
         let mut slots = self.sampler.slots(&evictable, size);
-        let recent = self
-            .recent
-            .iter()
-            .flatten()
-            .map(|page| self.pages.slot_of(*page));
+        let recent = self.recent.iter().flatten().map(|page| self.pages.slot_of(*page));
         slots.extend(recent.filter(|slot| evictable[*slot]));
         let density = |slot: usize| self.density(self.pages.at(slot).1);
-        let least = slots
-            .into_iter()
-            .min_by(|a, b| density(*a).total_cmp(&density(*b)));
+        let least = slots.into_iter().min_by(|a, b| density(*a).total_cmp(&density(*b)));
         let least = least.expect("an unpinned page");
         self.victims_density = 0.9 * self.victims_density + (1.0 - 0.9) * f64::from(density(least));
         self.pages.at(least).0
     }
 
     fn admit(&mut self, page: u64, _write: bool) {
-        let state = Page {
-            referenced: self.now,
-            ages: [0, AGES],
-            explorer: false,
-        };
+        let state = Page { referenced: self.now, ages: [0, AGES], explorer: false };
         self.pages.admit(page, state);
         self.end(page, true);
     }

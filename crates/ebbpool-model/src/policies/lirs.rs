@@ -138,11 +138,7 @@ impl Policy for Lirs {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            cold: false,
-            lir: false,
-        };
+        let state = State { dirty: write, cold: false, lir: false };
         self.resident.push(page, state);
         if self.ghosts.contains(page) {
             self.ghosts.take(page);

@@ -24,11 +24,7 @@ pub(crate) struct Lrfu {
 
 impl Lrfu {
     pub(crate) fn new(lambda: f64) -> Lrfu {
-        Lrfu {
-            lambda,
-            now: 0,
-            pages: BTreeMap::new(),
-        }
+        Lrfu { lambda, now: 0, pages: BTreeMap::new() }
     }
 }
 
@@ -56,10 +52,7 @@ impl Policy for Lrfu {
     }
 
     fn admit(&mut self, page: u64, _write: bool) {
-        let state = Page {
-            standing: self.lambda * self.now as f64,
-            last: self.now,
-        };
+        let state = Page { standing: self.lambda * self.now as f64, last: self.now };
         self.pages.insert(page, state);
     }
 
@@ -107,10 +100,7 @@ mod tests {
             let mut lrfu = model("lrfu:lambda=1", frames);
             let mut lru = model("lru", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    lrfu.reference(page, write, None, &none),
-                    lru.reference(page, write, None, &none)
-                );
+                assert_eq!(lrfu.reference(page, write, None, &none), lru.reference(page, write, None, &none));
             }
         }
     }
@@ -121,8 +111,7 @@ mod tests {
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
             let mut lrfu = model("lrfu:lambda=0", frames);
             let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-            for (now, (page, write)) in (0..).zip(workload::workload(seed, 1500, frames as u64 * 3))
-            {
+            for (now, (page, write)) in (0..).zip(workload::workload(seed, 1500, frames as u64 * 3)) {
                 let events = lrfu.reference(page, write, None, &none);
                 let evicted = events.iter().find_map(|event| match event {
                     ModelEvent::Evict(page) => Some(*page),

@@ -41,10 +41,7 @@ mod tests {
 
     #[test]
     fn a_dirty_victim_is_written_first() {
-        assert_eq!(
-            events("lru", 1, "W1 R2 R3"),
-            [Read(1), Write(1), Evict(1), Read(2), Evict(2), Read(3)]
-        );
+        assert_eq!(events("lru", 1, "W1 R2 R3"), [Read(1), Write(1), Evict(1), Read(2), Evict(2), Read(3)]);
         // Cleaned from outside: not written again.
         assert_eq!(events("lru", 1, "W1 C1 R2"), [Read(1), Evict(1), Read(2)]);
         // All pinned: nothing is admitted.

@@ -22,11 +22,7 @@ pub(crate) struct LruC {
 
 impl LruC {
     pub(crate) fn new(batch: usize) -> LruC {
-        LruC {
-            list: List::new(),
-            batch,
-            written: Vec::new(),
-        }
+        LruC { list: List::new(), batch, written: Vec::new() }
     }
 }
 
@@ -70,13 +66,7 @@ impl Policy for LruC {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        self.list.push(
-            page,
-            State {
-                dirty: write,
-                passed: false,
-            },
-        );
+        self.list.push(page, State { dirty: write, passed: false });
     }
 
     fn evict(&mut self, page: u64) {
@@ -84,10 +74,7 @@ impl Policy for LruC {
     }
 
     fn clean(&mut self, page: u64) {
-        *self.list.state(page) = State {
-            dirty: false,
-            passed: false,
-        };
+        *self.list.state(page) = State { dirty: false, passed: false };
     }
 }
 
@@ -104,35 +91,15 @@ mod tests {
         // 1 and 2 are passed when 3 is evicted; one more miss finds them clean.
         assert_eq!(
             events("lru-c:batch=2", 4, "W1 W2 R3 R4 R5 R6"),
-            [
-                Read(1),
-                Read(2),
-                Read(3),
-                Read(4),
-                Write(1),
-                Write(2),
-                Evict(3),
-                Read(5),
-                Evict(1),
-                Read(6)
-            ]
+            [Read(1), Read(2), Read(3), Read(4), Write(1), Write(2), Evict(3), Read(5), Evict(1), Read(6)]
         );
         // After a hit 1 no longer counts as passed: 2 alone is no batch. 4 is evicted, then 5; 6 is
         // passed by then, and 2 and 6 are a batch.
-        assert_eq!(
-            events("lru-c:batch=2", 4, "W1 R3 W2 R4 R5 R1 R6")[4..],
-            [Evict(3), Read(5), Evict(4), Read(6)]
-        );
+        assert_eq!(events("lru-c:batch=2", 4, "W1 R3 W2 R4 R5 R1 R6")[4..], [Evict(3), Read(5), Evict(4), Read(6)]);
         // A dirty victim is one of the batch.
-        assert_eq!(
-            events("lru-c:batch=2", 3, "W1 W2 W3 R4")[3..],
-            [Write(1), Write(2), Evict(1), Read(4)]
-        );
+        assert_eq!(events("lru-c:batch=2", 3, "W1 W2 W3 R4")[3..], [Write(1), Write(2), Evict(1), Read(4)]);
         // Pinned pages are passed and not written.
-        assert_eq!(
-            events("lru-c:batch=2", 3, "W1 W2 R3 +1 R4")[3..],
-            [Write(2), Evict(3), Read(4)]
-        );
+        assert_eq!(events("lru-c:batch=2", 3, "W1 W2 R3 +1 R4")[3..], [Write(2), Evict(3), Read(4)]);
     }
 
     #[test]
@@ -142,10 +109,7 @@ mod tests {
             let mut lru_c = model("lru-c:batch=0", frames);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    lru_c.reference(page, write, None, &none),
-                    cflru.reference(page, write, None, &none)
-                );
+                assert_eq!(lru_c.reference(page, write, None, &none), cflru.reference(page, write, None, &none));
             }
         }
     }

@@ -24,24 +24,13 @@ pub(crate) struct LruK {
 
 impl LruK {
     pub(crate) fn new(frames: usize, k: usize) -> LruK {
-        LruK {
-            frames,
-            k,
-            now: 0,
-            pages: BTreeMap::new(),
-            evicted: Vec::new(),
-            history: Vec::new(),
-        }
+        LruK { frames, k, now: 0, pages: BTreeMap::new(), evicted: Vec::new(), history: Vec::new() }
     }
 
     /// The key that is least for the page to evict.
     fn order(&self, page: &Page) -> (bool, u64) {
         let references = page.times.len();
-        if references < self.k {
-            (false, page.times[references - 1])
-        } else {
-            (true, page.times[references - self.k])
-        }
+        if references < self.k { (false, page.times[references - 1]) } else { (true, page.times[references - self.k]) }
     }
 }
 
@@ -93,10 +82,7 @@ mod tests {
             let mut lru_1 = model("lru-k:k=1", frames);
             let mut lru = model("lru", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    lru_1.reference(page, write, None, &none),
-                    lru.reference(page, write, None, &none)
-                );
+                assert_eq!(lru_1.reference(page, write, None, &none), lru.reference(page, write, None, &none));
             }
         }
     }

@@ -42,10 +42,7 @@ impl Policy for LruWsr {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            cold: false,
-        };
+        let state = State { dirty: write, cold: false };
         self.list.push(page, state);
     }
 

@@ -42,21 +42,12 @@ pub(crate) struct OperationAware {
 
 impl OperationAware {
     pub(crate) fn new(m: usize) -> OperationAware {
-        OperationAware {
-            m,
-            list: List::new(),
-            now: 0,
-            asymmetry: 1.0,
-        }
+        OperationAware { m, list: List::new(), now: 0, asymmetry: 1.0 }
     }
 
     fn reference(&self, state: &mut State, write: bool) {
         state.dirty |= write;
-        let operations = if write {
-            &mut state.writes
-        } else {
-            &mut state.reads
-        };
+        let operations = if write { &mut state.writes } else { &mut state.reads };
         operations.distance = operations.last.map(|last| self.now - last);
         operations.last = Some(self.now);
     }
@@ -73,11 +64,7 @@ impl OperationAware {
     }
 
     fn weight(&self, state: &State) -> f64 {
-        let write = if state.dirty {
-            1.0 + self.asymmetry
-        } else {
-            1.0
-        };
+        let write = if state.dirty { 1.0 + self.asymmetry } else { 1.0 };
         self.weight_of(state.reads, 1.0) + self.weight_of(state.writes, write)
     }
 }

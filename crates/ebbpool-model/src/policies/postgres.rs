@@ -21,11 +21,7 @@ pub(crate) struct Parameters {
 impl Parameters {
     pub(crate) fn from_spec(spec: &mut Spec) -> Parameters {
         Parameters {
-            rings: [
-                spec.number("bulkread", 32),
-                spec.number("bulkwrite", 2048),
-                spec.number("vacuum", 32),
-            ],
+            rings: [spec.number("bulkread", 32), spec.number("bulkwrite", 2048), spec.number("vacuum", 32)],
             delay_ms: spec.number("bgwriter_delay", 200),
             maxpages: spec.number("bgwriter_lru_maxpages", 100),
             multiplier: spec.number("bgwriter_lru_multiplier", 2),
@@ -190,11 +186,10 @@ impl Postgres {
         let writer = &mut self.writer;
         let mut strategy_delta = 0;
         let bufs_to_lap;
-        let ahead_on_same_pass =
-            writer.next_passes == strategy_passes && writer.next_to_clean >= strategy_buf_id;
+        let ahead_on_same_pass = writer.next_passes == strategy_passes && writer.next_to_clean >= strategy_buf_id;
         if writer.saved {
-            strategy_delta = strategy_buf_id - writer.prev_strategy_buf_id
-                + (strategy_passes - writer.prev_strategy_passes) * buffers;
+            strategy_delta =
+                strategy_buf_id - writer.prev_strategy_buf_id + (strategy_passes - writer.prev_strategy_passes) * buffers;
         }
         if writer.saved && writer.next_passes > strategy_passes {
             bufs_to_lap = strategy_buf_id - writer.next_to_clean;
@@ -298,12 +293,7 @@ impl Postgres {
                 }
             }
             to_write.sort_unstable();
-            self.checkpoint = Checkpoint {
-                start: self.now - late,
-                start_written: self.written,
-                to_write,
-                processed: 0,
-            };
+            self.checkpoint = Checkpoint { start: self.now - late, start_written: self.written, to_write, processed: 0 };
         }
         let count = self.checkpoint.to_write.len();
         let pauses = (self.now - self.checkpoint.start) / 100_000;
@@ -316,10 +306,7 @@ impl Postgres {
             progress = progress.max(since as f64 / most_written as f64);
         }
         let mut end = self.checkpoint.processed;
-        while end < count
-            && (end as u64 <= pauses
-                || end as f64 / (count as f64) * self.parameters.target < progress)
-        {
+        while end < count && (end as u64 <= pauses || end as f64 / (count as f64) * self.parameters.target < progress) {
             end += 1;
         }
         self.write_checkpoint(end, written);
@@ -348,11 +335,7 @@ impl Policy for Postgres {
             }
             let most = (self.buffers.len() / 8).max(1);
             let size = (self.parameters.rings[kind - 1] as usize).min(most);
-            let ring = Ring {
-                buffers: vec![None; size],
-                current: 0,
-                last_use: 0,
-            };
+            let ring = Ring { buffers: vec![None; size], current: 0, last_use: 0 };
             self.rings.insert(bypass, ring);
         }
         let ring = self.rings.get_mut(&bypass).expect("the ring");
@@ -402,12 +385,7 @@ impl Policy for Postgres {
         let first_free = || self.buffers.iter().position(Option::is_none);
         let id = self.vacated.take().or_else(first_free);
         let id = id.expect("an empty buffer");
-        self.buffers[id] = Some(Buffer {
-            page,
-            usage_count: 1,
-            dirty: write,
-            checkpoint_needed: false,
-        });
+        self.buffers[id] = Some(Buffer { page, usage_count: 1, dirty: write, checkpoint_needed: false });
         if self.from_ring.take() != Some(id) {
             self.allocations += 1;
         }
@@ -444,10 +422,7 @@ mod tests {
             let mut postgres = model("postgres", frames);
             let mut gclock = model("gclock", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
-                assert_eq!(
-                    postgres.reference(page, write, None, &none),
-                    gclock.reference(page, write, None, &none)
-                );
+                assert_eq!(postgres.reference(page, write, None, &none), gclock.reference(page, write, None, &none));
             }
         }
     }
@@ -497,10 +472,7 @@ mod tests {
         assert_eq!(player.play("W5"), [1]);
         player.model.request(400_000, 0);
         // The writer was overtaken, and begins behind the hand: of five needed it finds 2, 3 and 4.
-        assert_eq!(
-            player.model.background(),
-            [(2, false), (3, false), (4, false)]
-        );
+        assert_eq!(player.model.background(), [(2, false), (3, false), (4, false)]);
         assert_eq!(player.model.background(), []);
     }
 

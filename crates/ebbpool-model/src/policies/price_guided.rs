@@ -27,13 +27,7 @@ pub(crate) struct PriceGuided {
 
 impl PriceGuided {
     pub(crate) fn new() -> PriceGuided {
-        PriceGuided {
-            list: List::new(),
-            asymmetry: 1.0,
-            prices: Vec::new(),
-            next_use: None,
-            future: FutureUse::default(),
-        }
+        PriceGuided { list: List::new(), asymmetry: 1.0, prices: Vec::new(), next_use: None, future: FutureUse::default() }
     }
 
     /// The value, and the position at which it is saved.
@@ -86,19 +80,13 @@ impl Policy for PriceGuided {
         let unpinned = unpinned.filter(|(page, _)| !pinned.contains(page));
         let least = unpinned.min_by(|(one, a), (other, b)| {
             let (a, b) = (self.value(a), self.value(b));
-            a.0.total_cmp(&b.0)
-                .then(Reverse(a.1).cmp(&Reverse(b.1)))
-                .then(one.cmp(other))
+            a.0.total_cmp(&b.0).then(Reverse(a.1).cmp(&Reverse(b.1))).then(one.cmp(other))
         });
         least.expect("an unpinned page").0
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            next_use: self.next_use,
-            future: self.future,
-        };
+        let state = State { dirty: write, next_use: self.next_use, future: self.future };
         self.list.push(page, state);
     }
 
@@ -126,24 +114,13 @@ mod tests {
         let mut policy = PriceGuided::new();
         policy.costs(asymmetry);
         policy.prices(&prices);
-        let pages = [
-            (1, true, 4, Some(5), 2),
-            (2, false, 4, None, 1),
-            (3, false, 6, None, 1),
-        ];
+        let pages = [(1, true, 4, Some(5), 2), (2, false, 4, None, 1), (3, false, 6, None, 1)];
         for (position, (page, dirty, next_use, write, count)) in (0..).zip(pages) {
             policy.next_use(Some(next_use));
-            policy.foresee(FutureUse {
-                position,
-                write,
-                references_to_write: count,
-            });
+            policy.foresee(FutureUse { position, write, references_to_write: count });
             policy.admit(page, dirty);
         }
-        policy.foresee(FutureUse {
-            position: 3,
-            ..FutureUse::default()
-        });
+        policy.foresee(FutureUse { position: 3, ..FutureUse::default() });
         policy.victim(false, &pinned.iter().copied().collect())
     }
 
@@ -170,11 +147,7 @@ mod tests {
         policy.prices(&[0.0, 0.0, 0.0, 5.0, 7.0]);
         let mut admit = |page, dirty, next_use, write| {
             policy.next_use(next_use);
-            policy.foresee(FutureUse {
-                position: page,
-                write,
-                references_to_write: 0,
-            });
+            policy.foresee(FutureUse { position: page, write, references_to_write: 0 });
             policy.admit(page, dirty);
         };
         // 0 saves R = 8 at the end, less 7; 1 a read at 3, less 5; 2 is written in any case.

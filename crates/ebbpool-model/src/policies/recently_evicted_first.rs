@@ -17,13 +17,7 @@ pub(crate) struct RecentlyEvictedFirst {
 
 impl RecentlyEvictedFirst {
     pub(crate) fn new(window: usize, block: u64, victims: usize) -> RecentlyEvictedFirst {
-        RecentlyEvictedFirst {
-            list: List::new(),
-            window: window.max(1),
-            block,
-            victims,
-            victim_blocks: BTreeSet::new(),
-        }
+        RecentlyEvictedFirst { list: List::new(), window: window.max(1), block, victims, victim_blocks: BTreeSet::new() }
     }
 
     /// The pages in the victim window, from the LRU end.
@@ -34,9 +28,7 @@ impl RecentlyEvictedFirst {
     /// The unpinned page of a victim block nearest the LRU end within the window.
     fn in_victim_blocks(&self, pinned: &BTreeSet<u64>) -> Option<u64> {
         let mut window = self.window().into_iter();
-        window.find(|page| {
-            !pinned.contains(page) && self.victim_blocks.contains(&(page / self.block))
-        })
+        window.find(|page| !pinned.contains(page) && self.victim_blocks.contains(&(page / self.block)))
     }
 
     /// The blocks with most pages in the window, of those with an unpinned page there.

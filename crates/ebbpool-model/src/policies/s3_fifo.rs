@@ -64,11 +64,7 @@ impl S3Fifo {
     }
 
     fn state(&mut self, page: u64) -> &mut State {
-        if self.small.contains(page) {
-            self.small.state(page)
-        } else {
-            self.main.state(page)
-        }
+        if self.small.contains(page) { self.small.state(page) } else { self.main.state(page) }
     }
 }
 

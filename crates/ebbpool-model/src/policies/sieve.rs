@@ -18,10 +18,7 @@ pub(crate) struct Sieve {
 
 impl Sieve {
     pub(crate) fn new() -> Sieve {
-        Sieve {
-            list: List::new(),
-            hand: None,
-        }
+        Sieve { list: List::new(), hand: None }
     }
 
     /// The page one step newer than this one.

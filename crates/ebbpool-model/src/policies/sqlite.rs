@@ -18,14 +18,7 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) fn new(m: usize, commit: u64) -> Sqlite {
-        Sqlite {
-            most: m,
-            commit,
-            since_commit: 0,
-            recyclable: Vec::new(),
-            dirty: Vec::new(),
-            spilled: None,
-        }
+        Sqlite { most: m, commit, since_commit: 0, recyclable: Vec::new(), dirty: Vec::new(), spilled: None }
     }
 
     /// True if a page has to be written before a new one gets room: `nPinned >= n90pct` with dirty pages.
@@ -97,9 +90,7 @@ impl Policy for Sqlite {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let oldest_dirty = self.dirty.iter().find(|page| !pinned.contains(page));
         let oldest_dirty = oldest_dirty.copied();
-        self.recycled(pinned)
-            .or(oldest_dirty)
-            .expect("an unpinned page")
+        self.recycled(pinned).or(oldest_dirty).expect("an unpinned page")
     }
 
     fn written_with(&self, _victim: u64) -> Vec<u64> {
@@ -155,10 +146,7 @@ mod tests {
         player.play("R1 W2 W3 W4 W5 W6 W7 W8 W9 W10");
         player.events.clear();
         player.play("R11 R12");
-        assert_eq!(
-            player.events,
-            [Write(2), Evict(1), Read(11), Evict(2), Read(12)]
-        );
+        assert_eq!(player.events, [Write(2), Evict(1), Read(11), Evict(2), Read(12)]);
     }
 
     #[test]

@@ -18,14 +18,7 @@ pub(crate) struct TwoQ {
 
 impl TwoQ {
     pub(crate) fn new(kin: usize, kout: usize) -> TwoQ {
-        TwoQ {
-            kin,
-            kout,
-            a1in: List::new(),
-            am: List::new(),
-            a1out: List::new(),
-            was_out: false,
-        }
+        TwoQ { kin, kout, a1in: List::new(), am: List::new(), a1out: List::new(), was_out: false }
     }
 }
 
@@ -43,11 +36,7 @@ impl Policy for TwoQ {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let a1in = self.a1in.lru(pinned);
         let am = self.am.lru(pinned);
-        let choice = if self.a1in.len() > self.kin {
-            a1in.or(am)
-        } else {
-            am.or(a1in)
-        };
+        let choice = if self.a1in.len() > self.kin { a1in.or(am) } else { am.or(a1in) };
         choice.expect("an unpinned page")
     }
 

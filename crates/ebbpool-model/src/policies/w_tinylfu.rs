@@ -30,12 +30,7 @@ fn mix(page: u64) -> u64 {
 
 impl Sketch {
     fn new(m: usize) -> Sketch {
-        Sketch {
-            blocks: m.div_ceil(8) as u64,
-            sample: SAMPLE * m as u64,
-            references: 0,
-            counters: BTreeMap::new(),
-        }
+        Sketch { blocks: m.div_ceil(8) as u64, sample: SAMPLE * m as u64, references: 0, counters: BTreeMap::new() }
     }
 
     /// The upper half of the mixed page number chooses the block; the lowest 20 bits, five for each
@@ -48,9 +43,7 @@ impl Sketch {
 
     fn estimate(&self, page: u64) -> u8 {
         let counters = self.cells(page).map(|cell| self.counters.get(&cell));
-        let counts = counters
-            .into_iter()
-            .map(|count| count.copied().unwrap_or(0));
+        let counts = counters.into_iter().map(|count| count.copied().unwrap_or(0));
         counts.min().expect("four rows")
     }
 

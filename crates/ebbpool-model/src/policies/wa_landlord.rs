@@ -31,11 +31,7 @@ pub(crate) struct WaLandlord {
 
 impl WaLandlord {
     pub(crate) fn new() -> WaLandlord {
-        WaLandlord {
-            list: List::new(),
-            drained: 0.0,
-            asymmetry: 1.0,
-        }
+        WaLandlord { list: List::new(), drained: 0.0, asymmetry: 1.0 }
     }
 
     /// The amount drained from all pages at which the page's credit is used up.
@@ -48,14 +44,7 @@ impl WaLandlord {
 
     fn grant(&mut self, page: u64, grant: Credit, dirty: bool) {
         let drained = self.drained;
-        self.list.push(
-            page,
-            State {
-                dirty,
-                grant,
-                drained,
-            },
-        );
+        self.list.push(page, State { dirty, grant, drained });
     }
 }
 
@@ -76,9 +65,7 @@ impl Policy for WaLandlord {
         let mut best: Option<(f64, bool, u64)> = None;
         for (page, state) in &self.list.items {
             let rank = (self.used_up_at(state), state.grant == Credit::ReadAndWrite);
-            let less = best.is_none_or(|(least, write, _)| {
-                rank.0 < least || (rank.0 == least && !rank.1 && write)
-            });
+            let less = best.is_none_or(|(least, write, _)| rank.0 < least || (rank.0 == least && !rank.1 && write));
             if !pinned.contains(page) && less {
                 best = Some((rank.0, rank.1, *page));
             }
@@ -87,11 +74,7 @@ impl Policy for WaLandlord {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let grant = if write {
-            Credit::ReadAndWrite
-        } else {
-            Credit::Read
-        };
+        let grant = if write { Credit::ReadAndWrite } else { Credit::Read };
         self.grant(page, grant, write);
     }
 

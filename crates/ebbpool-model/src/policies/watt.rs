@@ -68,26 +68,19 @@ impl Policy for Watt {
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let now = self.epoch();
-        let drawn = self
-            .sampler
-            .slots(&self.pages.evictable(pinned), self.sample);
+        let drawn = self.sampler.slots(&self.pages.evictable(pinned), self.sample);
         let value = |slot: usize| {
             let (_, page) = self.pages.at(slot);
             let writes = rate(&page.writes, 4, now, self.first);
             rate(&page.accesses, 8, now, self.first) + self.asymmetry * writes
         };
-        let least = drawn
-            .into_iter()
-            .min_by(|a, b| value(*a).total_cmp(&value(*b)));
+        let least = drawn.into_iter().min_by(|a, b| value(*a).total_cmp(&value(*b)));
         self.pages.at(least.expect("an unpinned page")).0
     }
 
     fn admit(&mut self, page: u64, write: bool) {
         let epoch = self.epoch();
-        let state = Page {
-            accesses: vec![epoch],
-            writes: if write { vec![epoch] } else { Vec::new() },
-        };
+        let state = Page { accesses: vec![epoch], writes: if write { vec![epoch] } else { Vec::new() } };
         self.pages.admit(page, state);
         self.misses += 1;
     }

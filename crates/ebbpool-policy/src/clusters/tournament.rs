@@ -27,11 +27,7 @@ pub(super) struct Tournament {
 
 impl Tournament {
     pub(super) fn new() -> Self {
-        Tournament {
-            leaves: 0,
-            winners: Vec::new(),
-            until: Vec::new(),
-        }
+        Tournament { leaves: 0, winners: Vec::new(), until: Vec::new() }
     }
 
     /// Makes room for `slots` slots.
@@ -58,12 +54,7 @@ impl Tournament {
     /// equals. `now` never decreases.
     ///
     /// Looks into a subtree only if its winner does not satisfy the condition.
-    pub(super) fn least_where(
-        &mut self,
-        clusters: &Slots<Cluster>,
-        now: u64,
-        condition: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    pub(super) fn least_where(&mut self, clusters: &Slots<Cluster>, now: u64, condition: impl Fn(u32) -> bool) -> Option<u32> {
         if self.leaves == 0 {
             return None;
         }
@@ -120,13 +111,7 @@ impl Tournament {
         }
     }
 
-    fn search(
-        &self,
-        node: usize,
-        clusters: &Slots<Cluster>,
-        now: u64,
-        condition: &impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    fn search(&self, node: usize, clusters: &Slots<Cluster>, now: u64, condition: &impl Fn(u32) -> bool) -> Option<u32> {
         let winner = self.winner(node, clusters)?;
         if condition(winner) {
             return Some(winner);
@@ -161,10 +146,7 @@ fn wins_until(winner: &Cluster, loser: &Cluster, now: u64) -> u64 {
         // An age of 0 counts as 1, so that priorities do not fall yet.
         return now + 1;
     }
-    let [w, v] = [
-        winner.priority_at_age_1(),
-        loser.priority_at_age_1() * (1.0 - MARGIN),
-    ];
+    let [w, v] = [winner.priority_at_age_1(), loser.priority_at_age_1() * (1.0 - MARGIN)];
     let lead = v * a as f64 - w * b as f64;
     let loss = w - v;
     if lead < 0.0 {
@@ -173,8 +155,7 @@ fn wins_until(winner: &Cluster, loser: &Cluster, now: u64) -> u64 {
         u64::MAX
     } else {
         // A product of f64 saturates where it becomes an integer.
-        now.saturating_add((lead / loss * (1.0 - MARGIN)) as u64)
-            .saturating_add(1)
+        now.saturating_add((lead / loss * (1.0 - MARGIN)) as u64).saturating_add(1)
     }
 }
 
@@ -232,12 +213,7 @@ mod tests {
 
     #[test]
     fn a_match_is_played_again_when_the_older_cluster_falls_below() {
-        let cluster = |pages, distance, timestamp| Cluster {
-            pages,
-            distance,
-            timestamp,
-            created: timestamp,
-        };
+        let cluster = |pages, distance, timestamp| Cluster { pages, distance, timestamp, created: timestamp };
         let mut clusters = Slots::new();
         let mut tournament = Tournament::new();
         // Weights 6 since time 1 and 1 since time 11: both priorities are 1/2 at time 13.
@@ -247,9 +223,7 @@ mod tests {
         tournament.update(younger);
         let mut winners = [0; 4];
         for (winner, now) in winners.iter_mut().zip([12, 13, 14, 30]) {
-            *winner = tournament
-                .least_where(&clusters, now, |_| true)
-                .expect("there are two clusters");
+            *winner = tournament.least_where(&clusters, now, |_| true).expect("there are two clusters");
         }
         assert_eq!(winners, [older, older, younger, younger]);
         assert_eq!(tournament.until[1], u64::MAX);

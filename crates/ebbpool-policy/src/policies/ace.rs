@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass,
-    PageProbabilities, Policy, forward,
+    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy, forward,
 };
 use crate::registry::{self, RegisteredPolicy};
 use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
@@ -84,17 +83,11 @@ impl RegisteredPolicy for Ace {
 
 impl Ace {
     /// Fills the batch with the dirty pages that the wrapped policy would evict after `victim`.
-    fn fill_batch(
-        &mut self,
-        victim: Frame,
-        incoming: Option<(Page, Access)>,
-        may_evict: impl Fn(Frame) -> bool,
-    ) {
+    fn fill_batch(&mut self, victim: Frame, incoming: Option<(Page, Access)>, may_evict: impl Fn(Frame) -> bool) {
         self.states[victim as usize] = State::Named;
         while self.batch.len() < self.others {
             let states = &self.states;
-            let may_be_named =
-                |frame: Frame| states[frame as usize] == State::Dirty && may_evict(frame);
+            let may_be_named = |frame: Frame| states[frame as usize] == State::Dirty && may_evict(frame);
             let Some(next) = self.policy.victim(incoming, &may_be_named) else {
                 break;
             };
@@ -142,11 +135,7 @@ impl Policy for Ace {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.batch.clear();
         let victim = self.policy.victim(incoming, &may_evict)?;
         let written_whole = self.policy.padded_block(victim).is_some();

@@ -178,11 +178,7 @@ impl Acr {
     #[inline]
     fn target(&self) -> f64 {
         let all = self.cost[CLEAN] + self.cost[DIRTY];
-        if all > 0.0 {
-            f64::from(self.frames) * (self.cost[CLEAN] / all)
-        } else {
-            f64::from(self.frames) / 2.0
-        }
+        if all > 0.0 { f64::from(self.frames) * (self.cost[CLEAN] / all) } else { f64::from(self.frames) / 2.0 }
     }
 
     #[inline]
@@ -216,15 +212,10 @@ impl Policy for Acr {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let from_clean = f64::from(self.len(CLEAN)) > self.target();
         let first = if from_clean { CLEAN } else { DIRTY };
-        self.victim_of(first, &may_evict)
-            .or_else(|| self.victim_of(1 - first, may_evict))
+        self.victim_of(first, &may_evict).or_else(|| self.victim_of(1 - first, may_evict))
     }
 
     #[inline]
@@ -256,9 +247,6 @@ impl Policy for Acr {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges {
-            target: Some(self.target()),
-            ..Gauges::default()
-        }
+        Gauges { target: Some(self.target()), ..Gauges::default() }
     }
 }

@@ -90,12 +90,7 @@ impl AdLru {
         self.queues.remove(queue, frame);
     }
 
-    fn victim_of(
-        &mut self,
-        queue: usize,
-        asks: bool,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    fn victim_of(&mut self, queue: usize, asks: bool, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let tags = &mut self.tags;
         let clean = &mut self.clean[queue];
         let dirty = |frame: Frame| tags[frame as usize].dirty;
@@ -109,9 +104,7 @@ impl AdLru {
         }
         // The cursor stays valid: it is at a clean frame or past the end, and only dirty frames
         // move.
-        second_chance(&mut self.queues, queue, may_evict, |frame| {
-            std::mem::take(&mut tags[frame as usize].referenced)
-        })
+        second_chance(&mut self.queues, queue, may_evict, |frame| std::mem::take(&mut tags[frame as usize].referenced))
     }
 }
 
@@ -123,11 +116,7 @@ impl Policy for AdLru {
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         let some_of = |queue: usize, is: fn(Tags) -> bool| {
             let frames = self.queues.frames(queue).take(LOOK_AHEAD);
             frames.filter(move |&frame| is(self.tags[frame as usize]))
@@ -135,9 +124,7 @@ impl Policy for AdLru {
         let of = |queue: usize| {
             let clean = some_of(queue, |tags| !tags.dirty);
             let due = some_of(queue, |tags| tags.dirty && !tags.referenced);
-            clean
-                .chain(due)
-                .chain(some_of(queue, |tags| tags.dirty && tags.referenced))
+            clean.chain(due).chain(some_of(queue, |tags| tags.dirty && tags.referenced))
         };
         let cold = self.queues.len(COLD).saturating_sub(self.min_cold) as usize;
         // The cold queue gives up pages until it has its least length.
@@ -156,26 +143,16 @@ impl Policy for AdLru {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        let from_cold = self.queues.len(COLD) > self.min_cold
-            || self.queues.find_from_lru(HOT, &may_evict).is_none();
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        let from_cold = self.queues.len(COLD) > self.min_cold || self.queues.find_from_lru(HOT, &may_evict).is_none();
         let (first, second) = if from_cold { (COLD, HOT) } else { (HOT, COLD) };
         let asks = incoming.is_none();
-        self.victim_of(first, asks, &may_evict)
-            .or_else(|| self.victim_of(second, asks, &may_evict))
+        self.victim_of(first, asks, &may_evict).or_else(|| self.victim_of(second, asks, &may_evict))
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
-        self.tags[frame as usize] = Tags {
-            hot: false,
-            dirty: access.is_write(),
-            referenced: true,
-        };
+        self.tags[frame as usize] = Tags { hot: false, dirty: access.is_write(), referenced: true };
         self.enter(COLD, frame);
     }
 

@@ -31,9 +31,7 @@ impl RegisteredPolicy for Arc {
     };
 
     fn new(_config: (), frames: u32) -> Self {
-        Arc {
-            directory: Directory::new(frames),
-        }
+        Arc { directory: Directory::new(frames) }
     }
 }
 
@@ -71,18 +69,12 @@ impl Policy for Arc {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let lists = &self.directory.lists;
         let (size, target) = (f64::from(lists.len(T1)), self.directory.target());
         let from_t1 = size > target || (size == target && self.directory.missed_is_in_b2());
         let (first, second) = if from_t1 { (T1, T2) } else { (T2, T1) };
-        lists
-            .find_from_lru(first, &may_evict)
-            .or_else(|| lists.find_from_lru(second, may_evict))
+        lists.find_from_lru(first, &may_evict).or_else(|| lists.find_from_lru(second, may_evict))
     }
 
     #[inline]

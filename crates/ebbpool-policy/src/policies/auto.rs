@@ -12,10 +12,7 @@ use self::bills::{Bills, SwitchRule};
 use self::miniature::Miniature;
 use self::sampled_pages::{SampleNumber, SampledPages};
 use crate::parameters::{parameters, share_of, whole};
-use crate::policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy,
-    UNKNOWN_CLASS,
-};
+use crate::policy::{Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS};
 use crate::registry::{self, RegisteredPolicy};
 use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
 
@@ -99,10 +96,7 @@ impl Sample {
     /// As large a share of the pages as `part` is of `whole`.
     fn new(part: u32, whole: u32, grain: u64) -> Self {
         let hashes = (u128::from(part) << u64::BITS) / u128::from(whole);
-        Sample {
-            highest: u64::try_from(hashes - 1).unwrap_or(u64::MAX),
-            grain,
-        }
+        Sample { highest: u64::try_from(hashes - 1).unwrap_or(u64::MAX), grain }
     }
 
     /// Fibonacci hashing: neighbours are spread evenly. The upper half is folded in for numbers that
@@ -128,11 +122,7 @@ struct IssuedGhosts {
 
 impl IssuedGhosts {
     fn new(frames: u32) -> Self {
-        IssuedGhosts {
-            term_of: vec![0; 2 * frames as usize + 2],
-            term: 1,
-            most: 64 * frames as usize + 1024,
-        }
+        IssuedGhosts { term_of: vec![0; 2 * frames as usize + 2], term: 1, most: 64 * frames as usize + 1024 }
     }
 
     /// Makes room for ghosts below that number.
@@ -238,11 +228,7 @@ impl RegisteredPolicy for Auto {
 
 impl Auto {
     /// The policy over experts that `make` makes for a number of frames.
-    fn of_experts(
-        config: AutoConfig,
-        frames: u32,
-        make: impl Fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
-    ) -> Self {
+    fn of_experts(config: AutoConfig, frames: u32, make: impl Fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>) -> Self {
         let grain = grain_of(&config.experts);
         let part = frames_of_a_miniature(&config, grain, frames);
         let experts = config.experts;
@@ -259,17 +245,11 @@ impl Auto {
             lead: f64::from(config.lead) / 100.0,
             patience: config.patience,
         };
-        let full_size: Vec<Box<dyn DynPolicy + Send>> =
-            experts.iter().map(|expert| make(expert, frames)).collect();
+        let full_size: Vec<Box<dyn DynPolicy + Send>> = experts.iter().map(|expert| make(expert, frames)).collect();
         let of_experts = full_size.iter().map(|expert| expert.capabilities());
         let of_experts = of_experts.fold(Capabilities::empty(), Capabilities::union);
         let asks_classes = of_experts.contains(Capabilities::CLASSES);
-        let vacant = FrameState {
-            page: 0,
-            sampled: OUTSIDE,
-            owner: 0,
-            dirty: false,
-        };
+        let vacant = FrameState { page: 0, sampled: OUTSIDE, owner: 0, dirty: false };
         Auto {
             active: 0,
             previous: 0,
@@ -291,8 +271,7 @@ impl Auto {
             },
             experts: full_size,
             // The miniatures need every hit.
-            capabilities: <Self as Policy>::CAPABILITIES
-                .union(of_experts.difference(Capabilities::LEAVES_HITS_OUT)),
+            capabilities: <Self as Policy>::CAPABILITIES.union(of_experts.difference(Capabilities::LEAVES_HITS_OUT)),
         }
     }
 }
@@ -457,11 +436,7 @@ impl Policy for Auto {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let victim = self.experts[self.active].victim(incoming, &may_evict);
         if victim.is_none() && self.to_hand_over > 0 {
             return self.experts[self.previous].victim(incoming, &may_evict);
@@ -486,12 +461,7 @@ impl Policy for Auto {
             _ if self.sample.has(page) => UNKNOWN,
             _ => OUTSIDE,
         };
-        self.frames[frame as usize] = FrameState {
-            page,
-            sampled,
-            owner: self.active as u8,
-            dirty: access.is_write(),
-        };
+        self.frames[frame as usize] = FrameState { page, sampled, owner: self.active as u8, dirty: access.is_write() };
         if let Some(of_frame) = self.classes.get_mut(frame as usize) {
             *of_frame = std::mem::take(&mut self.incoming_class);
         }
@@ -586,11 +556,7 @@ mod tests {
             remember, cleaned_with, costs, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
         }
 
-        fn victim<F: Fn(Frame) -> bool>(
-            &mut self,
-            incoming: Option<(Page, Access)>,
-            may_evict: F,
-        ) -> Option<Frame> {
+        fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
             self.policy.victim(incoming, &may_evict)
         }
 
@@ -613,11 +579,8 @@ mod tests {
         let reported = Reported::default();
         let of_boxed = Arc::clone(&reported);
         let make = move |expert: &PolicySpec, frames: u32| {
-            Box::new(AsksClasses {
-                policy: registry::boxed(expert, frames),
-                class: None,
-                reported: Arc::clone(&of_boxed),
-            }) as Box<dyn DynPolicy + Send>
+            Box::new(AsksClasses { policy: registry::boxed(expert, frames), class: None, reported: Arc::clone(&of_boxed) })
+                as Box<dyn DynPolicy + Send>
         };
         let mut auto = Auto::of_experts(AutoConfig::from_spec(&spec), 8, make);
         assert!(Policy::capabilities(&auto).contains(Capabilities::CLASSES));

@@ -113,8 +113,7 @@ impl Belady {
             }
             if farthest.len() == self.most {
                 let half = self.most / 2;
-                let (_, &mut (bound, _), _) =
-                    farthest.select_nth_unstable_by(half, |one, other| other.cmp(one));
+                let (_, &mut (bound, _), _) = farthest.select_nth_unstable_by(half, |one, other| other.cmp(one));
                 farthest.truncate(half);
                 self.bound = bound;
             }
@@ -182,11 +181,7 @@ impl Policy for Belady {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         match self.farthest()? {
             frame if may_evict(frame) => Some(frame),
             _ => self.farthest_where(may_evict),

@@ -110,15 +110,9 @@ impl Policy for Bplru {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let first = |slot| self.blocks.first_where(slot, &may_evict);
-        let slot = self
-            .recency
-            .find_from_lru(0, |slot| first(slot).is_some())?;
+        let slot = self.recency.find_from_lru(0, |slot| first(slot).is_some())?;
         first(slot)
     }
 

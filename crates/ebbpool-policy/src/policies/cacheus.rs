@@ -181,9 +181,7 @@ impl Cacheus {
             self.let_queue_grow();
         }
         self.weights.penalise(expert, self.learning_rate.rate());
-        self.admission = Admission::Return {
-            references: u64::from(references),
-        };
+        self.admission = Admission::Return { references: u64::from(references) };
     }
 
     fn admission_of_new(&self) -> Admission {
@@ -257,11 +255,7 @@ impl Policy for Cacheus {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let recency = self.stacks.find_from_lru(QUEUE, &may_evict);
         let recency = recency.or_else(|| self.stacks.find_from_lru(REUSED, &may_evict))?;
         let frequency = self.frequency.least_where(may_evict)?;
@@ -282,8 +276,7 @@ impl Policy for Cacheus {
         };
         self.marks[frame as usize] = marks;
         self.stacks.push_mru(stack, frame);
-        self.frequency
-            .set(frame, frequency_key(references, self.now));
+        self.frequency.set(frame, frequency_key(references, self.now));
         if matches!(self.admission, Admission::Return { .. } | Admission::New) {
             self.limit_reused();
         }

@@ -34,10 +34,7 @@ impl RegisteredPolicy for Car {
     };
 
     fn new(_config: (), frames: u32) -> Self {
-        Car {
-            directory: Directory::new(frames),
-            referenced: vec![false; frames as usize],
-        }
+        Car { directory: Directory::new(frames), referenced: vec![false; frames as usize] }
     }
 }
 
@@ -106,11 +103,7 @@ impl Policy for Car {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if incoming.is_none() {
             return self.next_victim(&may_evict);
         }

@@ -85,19 +85,9 @@ impl Policy for Casa {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        let (first, second) = if f64::from(self.lists.len(CLEAN)) > self.tau {
-            (CLEAN, DIRTY)
-        } else {
-            (DIRTY, CLEAN)
-        };
-        self.lists
-            .find_from_lru(first, &may_evict)
-            .or_else(|| self.lists.find_from_lru(second, may_evict))
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        let (first, second) = if f64::from(self.lists.len(CLEAN)) > self.tau { (CLEAN, DIRTY) } else { (DIRTY, CLEAN) };
+        self.lists.find_from_lru(first, &may_evict).or_else(|| self.lists.find_from_lru(second, may_evict))
     }
 
     #[inline]
@@ -124,9 +114,6 @@ impl Policy for Casa {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges {
-            target: Some(self.tau),
-            ..Gauges::default()
-        }
+        Gauges { target: Some(self.tau), ..Gauges::default() }
     }
 }

@@ -50,10 +50,7 @@ impl RegisteredPolicy for CcfLru {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        CcfLru {
-            lists: Lists::new(frames),
-            tags: vec![Tags::default(); frames as usize],
-        }
+        CcfLru { lists: Lists::new(frames), tags: vec![Tags::default(); frames as usize] }
     }
 }
 
@@ -68,21 +65,13 @@ impl Policy for CcfLru {
             false => {
                 self.lists.remove(COLD_CLEAN, frame);
                 self.lists.push_mru(MIXED, frame);
-                *tags = Tags {
-                    mixed: true,
-                    dirty: true,
-                    cold: true,
-                };
+                *tags = Tags { mixed: true, dirty: true, cold: true };
             }
         }
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         let mixed = |is: fn(Tags) -> bool| {
             let frames = self.lists.frames(MIXED).take(LOOK_AHEAD);
             frames.filter(move |&frame| is(self.tags[frame as usize]))
@@ -102,19 +91,11 @@ impl Policy for CcfLru {
         let tags = self.tags[frame as usize];
         self.lists.remove(tags.list(), frame);
         self.lists.push_mru(MIXED, frame);
-        self.tags[frame as usize] = Tags {
-            mixed: true,
-            dirty: tags.dirty | access.is_write(),
-            cold: false,
-        };
+        self.tags[frame as usize] = Tags { mixed: true, dirty: tags.dirty | access.is_write(), cold: false };
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if let Some(frame) = self.lists.find_from_lru(COLD_CLEAN, &may_evict) {
             return Some(frame);
         }
@@ -144,11 +125,7 @@ impl Policy for CcfLru {
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
         let dirty = access.is_write();
-        let tags = Tags {
-            mixed: dirty,
-            dirty,
-            cold: dirty,
-        };
+        let tags = Tags { mixed: dirty, dirty, cold: dirty };
         self.tags[frame as usize] = tags;
         self.lists.push_mru(tags.list(), frame);
     }

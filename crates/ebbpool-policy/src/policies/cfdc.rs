@@ -82,18 +82,12 @@ impl Cfdc {
         *in_priority = true;
         match &mut self.clusters {
             Some(clusters) if *dirty => clusters.enter(&mut self.lists, frame),
-            _ => self
-                .lists
-                .push_mru(if *dirty { DIRTY } else { CLEAN }, frame),
+            _ => self.lists.push_mru(if *dirty { DIRTY } else { CLEAN }, frame),
         }
     }
 
     #[inline]
-    fn leave_priority(
-        &mut self,
-        frame: Frame,
-        leave_cluster: impl Fn(&mut Clusters, &mut Lists<3>, Frame),
-    ) {
+    fn leave_priority(&mut self, frame: Frame, leave_cluster: impl Fn(&mut Clusters, &mut Lists<3>, Frame)) {
         let Tags { in_priority, dirty } = &mut self.tags[frame as usize];
         *in_priority = false;
         match &mut self.clusters {
@@ -163,11 +157,7 @@ impl Policy for Cfdc {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.lists
             .find_from_lru(CLEAN, &may_evict)
             .or_else(|| match &mut self.clusters {

@@ -41,9 +41,7 @@ impl RegisteredPolicy for Cflru {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(config: CflruConfig, frames: u32) -> Self {
-        Cflru {
-            regions: CleanFirst::new(frames, share_of(config.window, frames)),
-        }
+        Cflru { regions: CleanFirst::new(frames, share_of(config.window, frames)) }
     }
 }
 
@@ -55,11 +53,7 @@ impl Policy for Cflru {
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         Some(store_coming(self.regions.coming(), may_evict, coming))
     }
 
@@ -80,14 +74,8 @@ impl Policy for Cflru {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        self.regions
-            .clean(&may_evict)
-            .or_else(|| self.regions.lru(may_evict))
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        self.regions.clean(&may_evict).or_else(|| self.regions.lru(may_evict))
     }
 
     #[inline]

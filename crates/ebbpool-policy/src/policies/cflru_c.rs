@@ -37,9 +37,7 @@ impl RegisteredPolicy for CflruC {
     };
 
     fn new(config: CflruCConfig, frames: u32) -> Self {
-        CflruC {
-            regions: CleanThenLeast::new(frames, share_of(config.window, frames)),
-        }
+        CflruC { regions: CleanThenLeast::new(frames, share_of(config.window, frames)) }
     }
 }
 
@@ -61,11 +59,7 @@ impl Policy for CflruC {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.regions.victim(may_evict)
     }
 

@@ -38,9 +38,7 @@ impl RegisteredPolicy for CflruE {
     };
 
     fn new(config: CflruEConfig, frames: u32) -> Self {
-        CflruE {
-            regions: CleanThenLeast::new(frames, share_of(config.window, frames)),
-        }
+        CflruE { regions: CleanThenLeast::new(frames, share_of(config.window, frames)) }
     }
 }
 
@@ -58,11 +56,7 @@ impl Policy for CflruE {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.regions.victim(may_evict)
     }
 

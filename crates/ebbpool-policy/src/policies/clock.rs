@@ -32,10 +32,7 @@ impl RegisteredPolicy for Clock {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        Clock {
-            lists: Lists::new(frames),
-            referenced: vec![false; frames as usize],
-        }
+        Clock { lists: Lists::new(frames), referenced: vec![false; frames as usize] }
     }
 }
 
@@ -48,11 +45,7 @@ impl Policy for Clock {
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         let with_bit = |set: bool| {
             let frames = self.lists.frames(0).take(LOOK_AHEAD);
             frames.filter(move |&frame| self.referenced[frame as usize] == set)
@@ -67,19 +60,13 @@ impl Policy for Clock {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let referenced = &mut self.referenced;
         if incoming.is_none() {
             let chances = |frame: Frame| u8::from(referenced[frame as usize]);
             return fewest_chances(self.lists.frames(0), may_evict, chances);
         }
-        second_chance(&mut self.lists, 0, may_evict, |frame| {
-            std::mem::take(&mut referenced[frame as usize])
-        })
+        second_chance(&mut self.lists, 0, may_evict, |frame| std::mem::take(&mut referenced[frame as usize]))
     }
 
     #[inline]

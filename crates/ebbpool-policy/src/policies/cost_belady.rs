@@ -77,11 +77,7 @@ impl CostBelady {
     }
 
     fn write_rate(&self, frame: Frame) -> f64 {
-        saving_rate(
-            self.write_saving,
-            self.upcoming.position,
-            self.write[frame as usize],
-        )
+        saving_rate(self.write_saving, self.upcoming.position, self.write[frame as usize])
     }
 
     fn forget(&mut self, frame: Frame) {
@@ -123,9 +119,7 @@ impl CostBelady {
 }
 
 impl Policy for CostBelady {
-    const CAPABILITIES: Capabilities = Capabilities::COSTS
-        .union(Capabilities::NEXT_USES)
-        .union(Capabilities::NEXT_WRITES);
+    const CAPABILITIES: Capabilities = Capabilities::COSTS.union(Capabilities::NEXT_USES).union(Capabilities::NEXT_WRITES);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -134,11 +128,7 @@ impl Policy for CostBelady {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if let Some(frame) = self.dead.least_where(&may_evict) {
             return Some(frame);
         }

@@ -116,11 +116,7 @@ impl Policy for DlCflruE {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.lists
             .find_from_lru(CLEAN, &may_evict)
             .or_else(|| self.least_worn.least_where(&may_evict))

@@ -187,11 +187,7 @@ impl Policy for Dulo {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.first_of_sequences(&may_evict)
             .or_else(|| self.lists.find_from_lru(BANK, &may_evict))
             .or_else(|| self.lists.find_from_lru(CORRELATION, may_evict))

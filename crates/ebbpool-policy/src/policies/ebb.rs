@@ -59,9 +59,7 @@ use self::least::LeastFrames;
 use self::oldest::OldestFrames;
 use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
-use crate::policy::{
-    Access, Capabilities, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
-};
+use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
@@ -192,16 +190,10 @@ impl RegisteredPolicy for Ebb {
 
     fn new(config: EbbConfig, frames: u32) -> Self {
         let most_ghosts = share_of(config.ghosts, frames).min(MOST_GHOSTS);
-        let prior = PriorWeight {
-            events: f64::from(config.trust_events),
-            pages: f64::from(config.trust_pages),
-        };
+        let prior = PriorWeight { events: f64::from(config.trust_events), pages: f64::from(config.trust_pages) };
         let hand = Hand::new(frames, config.looks);
         Ebb {
-            residents: vec![
-                PageRecord::default();
-                (frames as usize).next_multiple_of(GROUP as usize)
-            ],
+            residents: vec![PageRecord::default(); (frames as usize).next_multiple_of(GROUP as usize)],
             reviews: Reviews::new(frames, !hand.visits_all()),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
@@ -244,9 +236,7 @@ impl Ebb {
     #[inline]
     fn referenced(&mut self, frame: Frame, access: Access) {
         let record = &self.residents[frame as usize];
-        let values = self
-            .learned
-            .values(self.now, self.shortened_at, self.asymmetry);
+        let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
         self.duel.reference(record, access, values, self.asymmetry);
     }
 
@@ -278,9 +268,7 @@ impl Ebb {
     /// that may not be evicted when it comes to them.
     #[inline]
     fn least(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let values = self
-            .learned
-            .values(self.now, self.shortened_at, self.asymmetry);
+        let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
         let values = values.led_by(self.duel.leader());
         loop {
             let (at, frame, known) = self.candidates.least()?;
@@ -354,9 +342,7 @@ impl Ebb {
     /// Searches the next frames for candidates that are due for review.
     #[inline]
     fn search(&mut self, may_evict: impl Fn(Frame) -> bool) {
-        let values = self
-            .learned
-            .values(self.now, self.shortened_at, self.asymmetry);
+        let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
         let values = values.led_by(self.duel.leader());
         let mut weakest = self.candidates.weakest();
         let mut left = self.hand.per_victim();
@@ -413,9 +399,7 @@ impl Ebb {
     fn first_evictable(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let (start, frames) = (self.hand.start() as usize, self.residents.len());
         let in_turn = (start..frames).chain(0..start);
-        let mut frames = in_turn
-            .filter(|&frame| self.residents[frame].history.has(RESIDENT))
-            .map(|frame| frame as Frame);
+        let mut frames = in_turn.filter(|&frame| self.residents[frame].history.has(RESIDENT)).map(|frame| frame as Frame);
         frames.find(|&frame| may_evict(frame))
     }
 
@@ -432,9 +416,7 @@ impl Ebb {
 }
 
 impl Policy for Ebb {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
-        .union(Capabilities::COSTS)
-        .union(Capabilities::CLASSES);
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::COSTS).union(Capabilities::CLASSES);
 
     fn most_ghosts(&self) -> u32 {
         self.ghosts.capacity()
@@ -459,14 +441,8 @@ impl Policy for Ebb {
 
     /// The frames of least value among the candidates and those that as many searches would look at, as of now; or, where LRU
     /// leads, of all frames.
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
-        let values = self
-            .learned
-            .values(self.now, self.shortened_at, self.asymmetry);
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
+        let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
         let values = values.led_by(self.duel.leader());
         let history = |frame: Frame| &self.residents[frame as usize].history;
         let is_evictable = |frame: Frame| history(frame).has(RESIDENT) && may_evict(frame);
@@ -489,15 +465,12 @@ impl Policy for Ebb {
             return Some(least.into_sorted());
         }
         let candidates = (0..self.candidates.len()).map(|at| self.candidates.frame(at));
-        candidates
-            .filter(|&frame| is_evictable(frame))
-            .for_each(|frame| least.offer(frame));
+        candidates.filter(|&frame| is_evictable(frame)).for_each(|frame| least.offer(frame));
         let mut hand = self.hand;
         let mut left = hand.for_victims(least.most());
         while left > 0 {
             let due = self.reviews.due_next(&mut hand, &mut left, self.now);
-            due.filter(|&frame| !history(frame).has(CANDIDATE) && is_evictable(frame))
-                .for_each(|frame| least.offer(frame));
+            due.filter(|&frame| !history(frame).has(CANDIDATE) && is_evictable(frame)).for_each(|frame| least.offer(frame));
         }
         Some(least.into_sorted())
     }
@@ -550,11 +523,7 @@ impl Policy for Ebb {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let oldest = match (self.evicts_oldest(), incoming) {
             (true, None) => return self.coming_oldest(may_evict),
             (true, Some(_)) => self.oldest(&may_evict),
@@ -629,9 +598,7 @@ impl Policy for Ebb {
     fn evicted(&mut self, frame: Frame) {
         let record = &self.residents[frame as usize];
         if record.history.has(RESIDENT) {
-            let values = self
-                .learned
-                .values(self.now, self.shortened_at, self.asymmetry);
+            let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
             self.duel.evict(record.page, values);
         }
         let history = self.history(frame);
@@ -662,10 +629,7 @@ mod tests {
     /// The victims of skewed references from that time on, among which many pages are of equal value.
     fn victims(since: u64, begin: Leader) -> Vec<Frame> {
         let frames = 512;
-        let config = EbbConfig {
-            begin,
-            ..EbbConfig::default()
-        };
+        let config = EbbConfig { begin, ..EbbConfig::default() };
         let mut ebb = Ebb::new(config, frames);
         (ebb.now, ebb.shortened_at) = (since, since);
         let mut pages: Vec<Page> = Vec::new();
@@ -825,18 +789,12 @@ mod tests {
             let mut frame = page;
             if page >= FRAMES {
                 for _ in 0..3 {
-                    let is_dirty: Vec<bool> = ebb
-                        .residents
-                        .iter()
-                        .map(|it| it.history.has(DIRTY))
-                        .collect();
+                    let is_dirty: Vec<bool> = ebb.residents.iter().map(|it| it.history.has(DIRTY)).collect();
                     let reviews = ebb.reviews.clone();
                     assert!(ebb.victim(None, |frame| is_dirty[frame as usize]).is_some());
                     assert_eq!(ebb.reviews, reviews);
                 }
-                frame = ebb
-                    .victim(Some((page.into(), access)), |_| true)
-                    .expect("a victim");
+                frame = ebb.victim(Some((page.into(), access)), |_| true).expect("a victim");
                 let oldest = (0..FRAMES).min_by_key(|&frame| ebb.residents[frame as usize].page);
                 assert_eq!(Some(frame), oldest, "{page}");
                 ebb.evicted(frame);
@@ -873,23 +831,12 @@ mod tests {
             ebb.admit(page as Frame, page, Access::Write);
         };
         admit(&mut ebb, 0);
-        for hits in [
-            1 << 31,
-            1 << 32,
-            (1 << 32) - 1,
-            LONGEST_AGE - 2,
-            1,
-            1,
-            u64::MAX,
-        ] {
+        for hits in [1 << 31, 1 << 32, (1 << 32) - 1, LONGEST_AGE - 2, 1, 1, u64::MAX] {
             ebb.omitted_hits(hits);
             let history = ebb.residents[0].history;
             let ages = [history.age(ebb.now), history.age_of_write(ebb.now)];
             let longest = 2 * LONGEST_AGE;
-            assert!(
-                ages.iter().all(|age| (LONGEST_AGE..longest).contains(age)),
-                "{ages:?}"
-            );
+            assert!(ages.iter().all(|age| (LONGEST_AGE..longest).contains(age)), "{ages:?}");
         }
         admit(&mut ebb, 1);
         ebb.hit(1, Access::Read);

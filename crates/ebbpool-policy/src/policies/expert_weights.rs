@@ -27,10 +27,7 @@ pub(super) struct ExpertWeights {
 
 impl ExpertWeights {
     pub(super) fn new() -> Self {
-        ExpertWeights {
-            recency: 0.5,
-            chosen: None,
-        }
+        ExpertWeights { recency: 0.5, chosen: None }
     }
 
     /// The expert evicted a page that was missed: its weight is multiplied by e^-`penalty`.
@@ -45,12 +42,7 @@ impl ExpertWeights {
 
     /// Draws the expert whose victim is evicted.
     #[inline]
-    pub(super) fn choose(
-        &mut self,
-        recency: Frame,
-        frequency: Frame,
-        sampler: &mut FrameSampler,
-    ) -> Frame {
+    pub(super) fn choose(&mut self, recency: Frame, frequency: Frame, sampler: &mut FrameSampler) -> Frame {
         let (victim, expert) = match sampler.happens(self.recency) {
             true => (recency, Expert::Recency),
             false => (frequency, Expert::Frequency),

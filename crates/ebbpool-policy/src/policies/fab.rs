@@ -47,11 +47,7 @@ impl RegisteredPolicy for Fab {
     const HAS_MINIATURE: bool = false;
 
     fn new(config: FabConfig, frames: u32) -> Self {
-        Fab {
-            blocks: Blocks::new(frames, config.block),
-            order: IndexedHeap::growing(),
-            references: 0,
-        }
+        Fab { blocks: Blocks::new(frames, config.block), order: IndexedHeap::growing(), references: 0 }
     }
 }
 
@@ -95,11 +91,7 @@ impl Policy for Fab {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         loop {
             let first = |slot| self.blocks.first_where(slot, &may_evict);
             let slot = self.order.least_where(|slot| first(slot).is_some())?;

@@ -228,11 +228,7 @@ impl Policy for Fbr {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         for (word, bits) in self.occupied.iter().enumerate() {
             let mut bits = *bits;
             while bits != 0 {
@@ -243,9 +239,7 @@ impl Policy for Fbr {
                 }
             }
         }
-        self.sections
-            .find_from_lru(MIDDLE, &may_evict)
-            .or_else(|| self.sections.find_from_lru(NEW, may_evict))
+        self.sections.find_from_lru(MIDDLE, &may_evict).or_else(|| self.sections.find_from_lru(NEW, may_evict))
     }
 
     #[inline]
@@ -273,11 +267,7 @@ mod tests {
 
     #[test]
     fn counts_beyond_the_last_chain_are_compared() {
-        let config = FbrConfig {
-            new: Decimal::new(0, 0),
-            old: Decimal::new(1, 0),
-            cmax: 1000,
-        };
+        let config = FbrConfig { new: Decimal::new(0, 0), old: Decimal::new(1, 0), cmax: 1000 };
         let mut fbr = Fbr::new(config, 3);
         for (frame, hits) in [(0, 299), (1, 279), (2, 289)] {
             fbr.admit(frame, u64::from(frame), Access::Read);

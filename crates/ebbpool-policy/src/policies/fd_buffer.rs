@@ -96,10 +96,7 @@ impl RegisteredPolicy for FdBuffer {
             form: config.cost,
             window: match config.interval {
                 Some(references) => Window::References(references),
-                None => Window::IoCost {
-                    spent: 0.0,
-                    worth_us: f64::from(frames) * ADVISOR_US_PER_FRAME / config.q.to_f64(),
-                },
+                None => Window::IoCost { spent: 0.0, worth_us: f64::from(frames) * ADVISOR_US_PER_FRAME / config.q.to_f64() },
             },
             costs: Costs::default(),
             estimates: None,
@@ -182,11 +179,7 @@ impl Policy for FdBuffer {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let access = incoming.map(|(_, access)| access);
         self.pools.victim(access, may_evict)
     }
@@ -229,9 +222,6 @@ impl Policy for FdBuffer {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges {
-            target: Some(f64::from(self.pools.target())),
-            estimates: self.estimates,
-        }
+        Gauges { target: Some(f64::from(self.pools.target())), estimates: self.estimates }
     }
 }

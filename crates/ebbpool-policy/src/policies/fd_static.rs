@@ -42,9 +42,7 @@ impl RegisteredPolicy for FdStatic {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(config: FdStaticConfig, frames: u32) -> Self {
-        FdStatic {
-            pools: Pools::new(frames, config.clean.of(frames), PoolPolicy::Lru),
-        }
+        FdStatic { pools: Pools::new(frames, config.clean.of(frames), PoolPolicy::Lru) }
     }
 }
 
@@ -62,11 +60,7 @@ impl Policy for FdStatic {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let access = incoming.map(|(_, access)| access);
         self.pools.victim(access, may_evict)
     }
@@ -86,9 +80,6 @@ impl Policy for FdStatic {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges {
-            target: Some(f64::from(self.pools.target())),
-            ..Gauges::default()
-        }
+        Gauges { target: Some(f64::from(self.pools.target())), ..Gauges::default() }
     }
 }

@@ -28,9 +28,7 @@ impl RegisteredPolicy for Fifo {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        Fifo {
-            lists: Lists::new(frames),
-        }
+        Fifo { lists: Lists::new(frames) }
     }
 }
 
@@ -43,11 +41,7 @@ impl Policy for Fifo {
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         Some(store_coming(self.lists.frames(0), may_evict, coming))
     }
 
@@ -55,11 +49,7 @@ impl Policy for Fifo {
     fn hit(&mut self, _frame: Frame, _access: Access) {}
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.lists.find_from_lru(0, may_evict)
     }
 

@@ -80,11 +80,7 @@ impl Policy for Gclock {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let counters = &mut self.counters;
         if incoming.is_none() {
             let chances = |frame: Frame| counters[frame as usize];

@@ -169,11 +169,7 @@ impl HArc {
     fn victim_of(&self, side: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let target = self.once_share[side] * f64::from(self.size(side));
         let has_share = f64::from(self.lists.len(list(side, ONCE))) >= target.floor();
-        let first = if has_share || self.forgets() {
-            ONCE
-        } else {
-            OFTEN
-        };
+        let first = if has_share || self.forgets() { ONCE } else { OFTEN };
         self.lists
             .find_from_lru(list(side, first), &may_evict)
             .or_else(|| self.lists.find_from_lru(list(side, 1 - first), may_evict))
@@ -224,17 +220,12 @@ impl Policy for HArc {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let clean = self.resident(CLEAN);
         let was_dirty = self.missed == MissedPage::Ghost { side: DIRTY };
         let from_clean = clean > self.target || (clean == self.target && was_dirty);
         let first = if from_clean { CLEAN } else { DIRTY };
-        self.victim_of(first, &may_evict)
-            .or_else(|| self.victim_of(1 - first, may_evict))
+        self.victim_of(first, &may_evict).or_else(|| self.victim_of(1 - first, may_evict))
     }
 
     #[inline]
@@ -270,9 +261,6 @@ impl Policy for HArc {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges {
-            target: Some(f64::from(self.target)),
-            ..Gauges::default()
-        }
+        Gauges { target: Some(f64::from(self.target)), ..Gauges::default() }
     }
 }

@@ -89,18 +89,8 @@ impl Policy for Hyperbolic {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        let Hyperbolic {
-            pages,
-            sampler,
-            now,
-            costs,
-            ..
-        } = self;
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        let Hyperbolic { pages, sampler, now, costs, .. } = self;
         let may_evict = |frame: Frame| pages[frame as usize].references > 0 && may_evict(frame);
         let value = |frame: Frame| {
             let page = &pages[frame as usize];
@@ -116,11 +106,7 @@ impl Policy for Hyperbolic {
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
-        self.pages[frame as usize] = Admitted {
-            at: self.now,
-            references: 1,
-            dirty: access.is_write(),
-        };
+        self.pages[frame as usize] = Admitted { at: self.now, references: 1, dirty: access.is_write() };
     }
 
     #[inline]

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use prefetch_index::prefetch_index;
 
 use crate::heap::IndexedHeap;
-use crate::policy::{
-    Access, Capabilities, Costs, Frame, Page, PageProbabilities, PageProbability, Policy,
-};
+use crate::policy::{Access, Capabilities, Costs, Frame, Page, PageProbabilities, PageProbability, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry};
 
@@ -70,9 +68,8 @@ impl Informed {
 }
 
 impl Policy for Informed {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
-        .union(Capabilities::COSTS)
-        .union(Capabilities::PROBABILITIES);
+    const CAPABILITIES: Capabilities =
+        Capabilities::LEAVES_HITS_OUT.union(Capabilities::COSTS).union(Capabilities::PROBABILITIES);
 
     /// A hit changes nothing, except where it makes a clean page dirty.
     #[inline]
@@ -88,11 +85,7 @@ impl Policy for Informed {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.by_value.least_where(may_evict)
     }
 

@@ -6,10 +6,7 @@ use self::midpoint_list::{MidpointList, RATIO, TailSearch};
 use super::request_clock::RequestClock;
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
-use crate::policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy,
-    RecordedRequest,
-};
+use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MAX_PAGES, MemoryUse, PolicyEntry};
 
@@ -225,10 +222,7 @@ impl Policy for Innodb {
             && let Some(frame) = self.changed.lru(0)
         {
             self.cleaned(frame);
-            writes.push(BackgroundWrite {
-                frame,
-                writer: BackgroundWriter::Cleaner,
-            });
+            writes.push(BackgroundWrite { frame, writer: BackgroundWriter::Cleaner });
         }
     }
 
@@ -253,11 +247,7 @@ impl Policy for Innodb {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let last = self.list.oldest_first().find(|&frame| may_evict(frame))?;
         if incoming.is_some() && self.to_free > 0 {
             return Some(last);
@@ -270,9 +260,7 @@ impl Policy for Innodb {
         }
         // The thread wakes the page cleaner and writes a page itself (`buf_flush_single_page_from_LRU`).
         self.is_woken = true;
-        let written = self
-            .list
-            .search(TailSearch::Written, usize::MAX, &may_evict);
+        let written = self.list.search(TailSearch::Written, usize::MAX, &may_evict);
         written.or(Some(last))
     }
 

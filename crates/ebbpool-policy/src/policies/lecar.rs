@@ -126,11 +126,7 @@ impl Policy for Lecar {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let recency = self.recency.find_from_lru(0, &may_evict)?;
         let frequency = self.frequency.least_where(may_evict)?;
         Some(match incoming {

@@ -224,10 +224,7 @@ impl Lhd {
             self.explorers -= 1;
         }
         self.pages[frame as usize] = page;
-        if admitted
-            && !explore
-            && f64::from(self.densities.of(&page, self.now)) < self.victims_density
-        {
+        if admitted && !explore && f64::from(self.densities.of(&page, self.now)) < self.victims_density {
             self.recent[self.next_recent] = Some(frame);
             self.next_recent = (self.next_recent + 1) % RECENT;
         }
@@ -266,11 +263,7 @@ impl Policy for Lhd {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let size = match self.reconfigurations > LEARNING {
             true => self.sample,
             false => FIRST_SAMPLE.min(self.sample),
@@ -300,11 +293,7 @@ impl Policy for Lhd {
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
-        let page = PageAge {
-            last_ages: [0, AGES as u16],
-            resident: true,
-            ..PageAge::default()
-        };
+        let page = PageAge { last_ages: [0, AGES as u16], resident: true, ..PageAge::default() };
         self.referenced(frame, page, true);
     }
 

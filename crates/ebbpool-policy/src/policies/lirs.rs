@@ -42,9 +42,7 @@ impl RegisteredPolicy for Lirs {
     };
 
     fn new(config: LirsConfig, frames: u32) -> Self {
-        Lirs {
-            sets: RecencySets::new(frames, share_of(config.hir, frames)),
-        }
+        Lirs { sets: RecencySets::new(frames, share_of(config.hir, frames)) }
     }
 }
 
@@ -81,11 +79,7 @@ impl Policy for Lirs {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.sets.victim(may_evict)
     }
 

@@ -66,10 +66,7 @@ impl Policy for LirsWsr {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {
-            self.writes[frame as usize] = Writes {
-                dirty: true,
-                cold: false,
-            };
+            self.writes[frame as usize] = Writes { dirty: true, cold: false };
         }
         self.sets.hit(frame);
     }
@@ -91,11 +88,7 @@ impl Policy for LirsWsr {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         loop {
             let frame = self.sets.victim(&may_evict)?;
             let Writes { dirty, cold } = &mut self.writes[frame as usize];
@@ -108,10 +101,7 @@ impl Policy for LirsWsr {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        self.writes[frame as usize] = Writes {
-            dirty: access.is_write(),
-            cold: false,
-        };
+        self.writes[frame as usize] = Writes { dirty: access.is_write(), cold: false };
         self.sets.admit(frame, page);
     }
 

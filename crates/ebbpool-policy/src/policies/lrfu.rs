@@ -50,11 +50,7 @@ impl RegisteredPolicy for Lrfu {
     };
 
     fn new(config: LrfuConfig, frames: u32) -> Self {
-        Lrfu {
-            lambda: config.lambda.to_f64(),
-            now: 0,
-            order: IndexedHeap::new(frames, frames),
-        }
+        Lrfu { lambda: config.lambda.to_f64(), now: 0, order: IndexedHeap::new(frames, frames) }
     }
 }
 
@@ -97,11 +93,7 @@ impl Policy for Lrfu {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.order.least_where(may_evict)
     }
 

@@ -86,10 +86,7 @@ impl LruC {
     #[inline]
     fn enter(&mut self, frame: Frame, dirty: bool) {
         self.lists.push_mru(LIST, frame);
-        self.tags[frame as usize] = Tags {
-            dirty,
-            passed: false,
-        };
+        self.tags[frame as usize] = Tags { dirty, passed: false };
         if self.pointer.is_none() {
             self.pointer = Some(frame);
         }
@@ -122,8 +119,7 @@ impl LruC {
 }
 
 impl Policy for LruC {
-    const CAPABILITIES: Capabilities =
-        Capabilities::LEAVES_HITS_OUT.union(Capabilities::WRITES_TOGETHER);
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::WRITES_TOGETHER);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -139,11 +135,7 @@ impl Policy for LruC {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let oldest = self.lists.find_from_lru(LIST, &may_evict)?;
         self.advance();
         let mut at = self.pointer;

@@ -41,11 +41,7 @@ struct Histories {
 impl Histories {
     fn new(entries: u32, k: usize) -> Self {
         let per_page = k - 1;
-        Histories {
-            pages: vec![0; entries as usize],
-            references: vec![0; entries as usize * per_page],
-            per_page,
-        }
+        Histories { pages: vec![0; entries as usize], references: vec![0; entries as usize * per_page], per_page }
     }
 
     #[inline]
@@ -178,11 +174,7 @@ impl Policy for LruK {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.order.least_where(may_evict)
     }
 
@@ -204,11 +196,7 @@ impl Policy for LruK {
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
         let ghost = self.oldest;
         self.evicted.copy(ghost, &self.resident, frame);
-        self.oldest = if ghost as usize + 1 == self.evicted.pages.len() {
-            0
-        } else {
-            ghost + 1
-        };
+        self.oldest = if ghost as usize + 1 == self.evicted.pages.len() { 0 } else { ghost + 1 };
         Some(ghost)
     }
 

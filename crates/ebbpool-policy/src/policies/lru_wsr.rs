@@ -30,11 +30,7 @@ impl RegisteredPolicy for LruWsr {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        LruWsr {
-            lists: Lists::new(frames),
-            dirty: vec![false; frames as usize],
-            cold: vec![false; frames as usize],
-        }
+        LruWsr { lists: Lists::new(frames), dirty: vec![false; frames as usize], cold: vec![false; frames as usize] }
     }
 }
 
@@ -46,11 +42,7 @@ impl Policy for LruWsr {
         true
     }
 
-    fn coming_victims(
-        &self,
-        may_evict: &dyn Fn(Frame) -> bool,
-        coming: &mut [Frame],
-    ) -> Option<usize> {
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
         let has_chance = |frame: Frame| self.dirty[frame as usize] && !self.cold[frame as usize];
         let frames = || self.lists.frames(0).take(LOOK_AHEAD);
         let without = frames().filter(|&frame| !has_chance(frame));
@@ -67,11 +59,7 @@ impl Policy for LruWsr {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let (dirty, cold) = (&self.dirty, &mut self.cold);
         if incoming.is_none() {
             let chances = |frame: Frame| u8::from(dirty[frame as usize] && !cold[frame as usize]);

@@ -117,11 +117,7 @@ impl OperationAware {
 
     #[inline]
     fn weight(&self, frame: Frame) -> f64 {
-        let write = if self.tags[frame as usize].dirty {
-            1.0 + self.asymmetry
-        } else {
-            1.0
-        };
+        let write = if self.tags[frame as usize].dirty { 1.0 + self.asymmetry } else { 1.0 };
         self.worth(frame, READ, 1.0) + self.worth(frame, WRITE, write)
     }
 }
@@ -148,11 +144,7 @@ impl Policy for OperationAware {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let mut lightest: Option<(f64, Frame)> = None;
         for queue in 0..QUEUES {
             if let Some(frame) = self.queues.find_from_lru(queue, &may_evict) {

@@ -164,11 +164,7 @@ impl Pools {
     /// The victim of a miss for reading is a dirty page if the dirty pool exceeds its target, of a
     /// miss for writing a clean one if the clean pool exceeds its own.
     #[inline]
-    pub(crate) fn victim(
-        &mut self,
-        incoming: Option<Access>,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    pub(crate) fn victim(&mut self, incoming: Option<Access>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let asks = incoming.is_none();
         let access = incoming.unwrap_or(Access::Read);
         let from_dirty = match access {
@@ -176,8 +172,7 @@ impl Pools {
             Access::Write => self.len(CLEAN) <= self.target,
         };
         let first = usize::from(from_dirty);
-        self.victim_of(first, asks, &may_evict)
-            .or_else(|| self.victim_of(1 - first, asks, &may_evict))
+        self.victim_of(first, asks, &may_evict).or_else(|| self.victim_of(1 - first, asks, &may_evict))
     }
 
     #[inline]
@@ -187,20 +182,11 @@ impl Pools {
 
     #[inline]
     fn size_of(&self, pool: usize) -> u32 {
-        if pool == CLEAN {
-            self.target
-        } else {
-            self.frames - self.target
-        }
+        if pool == CLEAN { self.target } else { self.frames - self.target }
     }
 
     #[inline]
-    fn victim_of(
-        &mut self,
-        pool: usize,
-        asks: bool,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    fn victim_of(&mut self, pool: usize, asks: bool, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let (newcomers, main) = (list(pool, IN), list(pool, MAIN));
         match &self.order {
             PoolOrder::Lru => self.lists.find_from_lru(newcomers, may_evict),
@@ -233,11 +219,7 @@ impl Pools {
             PoolOrder::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
             _ => false,
         };
-        let tags = Tags {
-            dirty: pool == DIRTY,
-            referenced: false,
-            main,
-        };
+        let tags = Tags { dirty: pool == DIRTY, referenced: false, main };
         self.tags[frame as usize] = tags;
         self.lists.push_mru(tags.list(), frame);
     }

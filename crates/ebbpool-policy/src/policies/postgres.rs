@@ -13,9 +13,7 @@ use self::frames::Frames;
 use self::rings::ScanRings;
 use super::request_clock::RequestClock;
 use crate::parameters::{parameters, whole};
-use crate::policy::{
-    Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest,
-};
+use crate::policy::{Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry};
 
@@ -117,11 +115,7 @@ impl RegisteredPolicy for Postgres {
             frames: Frames::new(frames),
             rings: ScanRings::new(rings, frames),
             clock: RequestClock::new(config.rate),
-            cleaner: Cleaner::new(
-                config.bgwriter_delay,
-                config.bgwriter_lru_maxpages,
-                config.bgwriter_lru_multiplier,
-            ),
+            cleaner: Cleaner::new(config.bgwriter_delay, config.bgwriter_lru_maxpages, config.bgwriter_lru_multiplier),
             checkpointer: Checkpointer::new(
                 config.checkpoint_timeout,
                 config.checkpoint_writes,
@@ -158,11 +152,7 @@ impl Postgres {
     /// Writes what the background processes write up to `now`.
     #[cold]
     fn run_background(&mut self, now: u64, writes: &mut Vec<BackgroundWrite>) {
-        let Postgres {
-            frames,
-            allocations,
-            ..
-        } = self;
+        let Postgres { frames, allocations, .. } = self;
         self.cleaner.run(now, frames, allocations, writes);
         self.checkpointer.run(now, self.written, frames, writes);
     }
@@ -231,11 +221,7 @@ impl Policy for Postgres {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if incoming.is_none() {
             return self.frames.next(may_evict);
         }

@@ -104,10 +104,8 @@ impl PriceGuided {
 }
 
 impl Policy for PriceGuided {
-    const CAPABILITIES: Capabilities = Capabilities::COSTS
-        .union(Capabilities::NEXT_USES)
-        .union(Capabilities::NEXT_WRITES)
-        .union(Capabilities::PRICES);
+    const CAPABILITIES: Capabilities =
+        Capabilities::COSTS.union(Capabilities::NEXT_USES).union(Capabilities::NEXT_WRITES).union(Capabilities::PRICES);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -116,11 +114,7 @@ impl Policy for PriceGuided {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.by_value.least_where(may_evict)
     }
 

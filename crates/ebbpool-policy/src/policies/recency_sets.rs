@@ -102,9 +102,7 @@ impl RecencySets {
     /// be evicted.
     #[inline]
     pub(super) fn victim(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.queue
-            .find_from_lru(ALL, &may_evict)
-            .or_else(|| self.lowest_lir(may_evict))
+        self.queue.find_from_lru(ALL, &may_evict).or_else(|| self.lowest_lir(may_evict))
     }
 
     #[inline]
@@ -202,8 +200,7 @@ impl RecencySets {
 
     #[inline]
     fn lowest_lir(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.stack
-            .find_from_lru(ALL, |at| self.is_lir(at) && may_evict(at))
+        self.stack.find_from_lru(ALL, |at| self.is_lir(at) && may_evict(at))
     }
 
     #[inline]

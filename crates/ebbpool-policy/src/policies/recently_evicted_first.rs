@@ -110,10 +110,7 @@ impl RecentlyEvictedFirst {
     #[inline]
     fn advance(&mut self, slot: u32) {
         if let Some(key) = self.key(slot)
-            && self
-                .candidates
-                .key(slot)
-                .is_none_or(|current| key < current)
+            && self.candidates.key(slot).is_none_or(|current| key < current)
         {
             self.candidates.set(slot, key);
         }
@@ -227,11 +224,7 @@ impl Policy for RecentlyEvictedFirst {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if let Some(frame) = self.first_of_victims(&may_evict) {
             return Some(frame);
         }

@@ -64,20 +64,14 @@ impl Regions {
     /// `frame` leaves its region.
     #[inline]
     pub(crate) fn leave(&mut self, frame: Frame) {
-        let region = if self.in_window(frame) {
-            WINDOW
-        } else {
-            WORKING
-        };
+        let region = if self.in_window(frame) { WINDOW } else { WORKING };
         self.lists.remove(region, frame);
     }
 
     /// The frame nearest the LRU end of the whole list that may be evicted.
     #[inline]
     pub(crate) fn lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.lists
-            .find_from_lru(WINDOW, &may_evict)
-            .or_else(|| self.working_lru(may_evict))
+        self.lists.find_from_lru(WINDOW, &may_evict).or_else(|| self.working_lru(may_evict))
     }
 
     /// The frame nearest the LRU end of the working region that may be evicted.
@@ -142,8 +136,7 @@ impl CleanFirst {
     #[inline]
     pub(crate) fn leave(&mut self, frame: Frame) {
         if self.regions.in_window(frame) {
-            self.cursor
-                .before_unlink(&self.regions.lists, frame, self.dirty[frame as usize]);
+            self.cursor.before_unlink(&self.regions.lists, frame, self.dirty[frame as usize]);
         }
         self.regions.leave(frame);
     }
@@ -173,9 +166,7 @@ impl CleanFirst {
             let frames = lists.frames(WINDOW).take(LOOK_AHEAD);
             frames.filter(move |&frame| self.dirty[frame as usize] == dirty)
         };
-        in_window(false)
-            .chain(in_window(true))
-            .chain(lists.frames(WORKING))
+        in_window(false).chain(in_window(true)).chain(lists.frames(WORKING))
     }
 
     /// The page in `frame` was written back and stays resident.
@@ -261,10 +252,7 @@ impl CleanThenLeast {
 
     #[inline]
     pub(crate) fn victim(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.regions
-            .clean(&may_evict)
-            .or_else(|| self.least.least_where(&may_evict))
-            .or_else(|| self.regions.lru(may_evict))
+        self.regions.clean(&may_evict).or_else(|| self.least.least_where(&may_evict)).or_else(|| self.regions.lru(may_evict))
     }
 
     /// The page in `frame` was written back and stays resident.

@@ -18,10 +18,7 @@ pub(super) struct RequestClock {
 
 impl RequestClock {
     pub(super) fn new(rate: u64) -> Self {
-        RequestClock {
-            rate,
-            ..RequestClock::default()
-        }
+        RequestClock { rate, ..RequestClock::default() }
     }
 
     /// True if time passes without times of the trace.

@@ -150,10 +150,7 @@ impl S3Fifo {
     #[inline]
     fn enter(&mut self, list: usize, frame: Frame) {
         self.lists.push_mru(list, frame);
-        self.slots[frame as usize] = Slot {
-            main: list == MAIN,
-            hits: 0,
-        };
+        self.slots[frame as usize] = Slot { main: list == MAIN, hits: 0 };
     }
 
     /// Forgets the oldest ghosts until at most `most` are left.
@@ -199,11 +196,7 @@ impl Policy for S3Fifo {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if incoming.is_none() {
             return self.next_victim(may_evict);
         }
@@ -212,8 +205,7 @@ impl Policy for S3Fifo {
         {
             return Some(victim);
         }
-        self.victim_of_small(&may_evict)
-            .or_else(|| self.victim_of_main(may_evict))
+        self.victim_of_small(&may_evict).or_else(|| self.victim_of_main(may_evict))
     }
 
     #[inline]
@@ -226,11 +218,7 @@ impl Policy for S3Fifo {
         }
         self.forget_beyond(self.main_size);
         let fills_up = !self.has_evicted && self.lists.len(SMALL) >= self.small_size;
-        let list = if ghost.is_some() || fills_up {
-            MAIN
-        } else {
-            SMALL
-        };
+        let list = if ghost.is_some() || fills_up { MAIN } else { SMALL };
         self.enter(list, frame);
     }
 

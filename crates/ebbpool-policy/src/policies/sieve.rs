@@ -29,11 +29,7 @@ impl RegisteredPolicy for Sieve {
     };
 
     fn new(_config: (), frames: u32) -> Self {
-        Sieve {
-            lists: Lists::new(frames),
-            visited: vec![false; frames as usize],
-            hand: None,
-        }
+        Sieve { lists: Lists::new(frames), visited: vec![false; frames as usize], hand: None }
     }
 }
 
@@ -54,16 +50,10 @@ impl Sieve {
 
 impl Sieve {
     /// The frame that a search from `start` would return. No page loses its bit, and the hand stays.
-    fn next_victim(
-        &self,
-        start: Option<Frame>,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    fn next_victim(&self, start: Option<Frame>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let from = |at: Option<Frame>| std::iter::successors(at, |&at| self.lists.mruward(at));
         let frames = from(start).chain(from(self.lists.lru(0)));
-        fewest_chances(frames, may_evict, |frame| {
-            u8::from(self.visited[frame as usize])
-        })
+        fewest_chances(frames, may_evict, |frame| u8::from(self.visited[frame as usize]))
     }
 }
 
@@ -82,11 +72,7 @@ impl Policy for Sieve {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let start = self.hand.or(self.lists.lru(0));
         if incoming.is_none() {
             return self.next_victim(start, &may_evict);
@@ -133,10 +119,7 @@ mod tests {
         for pinned in [None, Some(1), Some(3)] {
             let may_evict = |frame| Some(frame) != pinned;
             let asked = [(); 3].map(|()| sieve.victim(None, may_evict));
-            assert_eq!(
-                (sieve.hand, &sieve.visited[..]),
-                (None, &[true, false, true, false][..])
-            );
+            assert_eq!((sieve.hand, &sieve.visited[..]), (None, &[true, false, true, false][..]));
             let expected = if pinned == Some(1) { 3 } else { 1 };
             assert_eq!(asked, [Some(expected); 3]);
         }

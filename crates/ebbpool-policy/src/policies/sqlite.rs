@@ -2,9 +2,7 @@
 
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
-use crate::policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy,
-};
+use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry};
 
@@ -89,10 +87,7 @@ impl Sqlite {
         let from = writes.len();
         while let Some(frame) = self.lists.mru(DIRTY) {
             self.clean(frame);
-            writes.push(BackgroundWrite {
-                frame,
-                writer: BackgroundWriter::Checkpointer,
-            });
+            writes.push(BackgroundWrite { frame, writer: BackgroundWriter::Checkpointer });
         }
         let pages = &self.pages;
         writes[from..].sort_unstable_by_key(|write| pages[write.frame as usize]);
@@ -135,9 +130,7 @@ impl Policy for Sqlite {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let commits = Capabilities::BACKGROUND_WRITES
-            .union(Capabilities::WRITES_UNTIMED)
-            .union(Capabilities::CHECKPOINTS);
+        let commits = Capabilities::BACKGROUND_WRITES.union(Capabilities::WRITES_UNTIMED).union(Capabilities::CHECKPOINTS);
         let mut found = Self::CAPABILITIES;
         found.set(commits, self.commit > 0);
         found
@@ -158,11 +151,7 @@ impl Policy for Sqlite {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let spills = self.spills();
         self.spilled = match spills {
             true => self.lists.find_from_lru(DIRTY, &may_evict),
@@ -177,9 +166,7 @@ impl Policy for Sqlite {
 
     #[inline]
     fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
-        let spilled = self
-            .spilled
-            .filter(|&frame| frame != victim && max > 0 && self.dirty[frame as usize]);
+        let spilled = self.spilled.filter(|&frame| frame != victim && max > 0 && self.dirty[frame as usize]);
         together.extend(spilled);
     }
 

@@ -96,14 +96,8 @@ pub(super) fn victim<const N: usize>(
     kin: u32,
     may_evict: impl Fn(Frame) -> bool,
 ) -> Option<Frame> {
-    let (first, second) = if lists.len(a1_in) > kin {
-        (a1_in, am)
-    } else {
-        (am, a1_in)
-    };
-    lists
-        .find_from_lru(first, &may_evict)
-        .or_else(|| lists.find_from_lru(second, may_evict))
+    let (first, second) = if lists.len(a1_in) > kin { (a1_in, am) } else { (am, a1_in) };
+    lists.find_from_lru(first, &may_evict).or_else(|| lists.find_from_lru(second, may_evict))
 }
 
 impl Policy for TwoQ {
@@ -142,11 +136,7 @@ impl Policy for TwoQ {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         victim(&self.lists, A1_IN, AM, self.kin, may_evict)
     }
 

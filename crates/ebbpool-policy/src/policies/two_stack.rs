@@ -56,10 +56,7 @@ struct Record {
     threshold: [u32; 2],
 }
 
-const ON_NEITHER: Record = Record {
-    at: [u32::MAX; 2],
-    threshold: [1; 2],
-};
+const ON_NEITHER: Record = Record { at: [u32::MAX; 2], threshold: [1; 2] };
 
 /// Hits of the current window by the least pool size at which they would have been hits.
 struct Counters {
@@ -118,12 +115,7 @@ impl TwoStack {
     /// A stack pair that stores the records of all pages: no page is resident, and
     /// [`Self::observe_hit`] takes the number of any page as its frame.
     pub(crate) fn of_pages(frames: u32) -> Self {
-        TwoStack {
-            resident: Vec::new(),
-            ghosts: Vec::new(),
-            ghost_pages: Vec::new(),
-            ..TwoStack::new(frames, 1)
-        }
+        TwoStack { resident: Vec::new(), ghosts: Vec::new(), ghost_pages: Vec::new(), ..TwoStack::new(frames, 1) }
     }
 
     /// Makes room for as many ranges as there may be.
@@ -337,12 +329,7 @@ impl TwoStack {
 
     /// The clean-pool size that would have been cheapest over the window, with the estimates
     /// Pc, Pd, Pdw at that size; `None` with a single frame. Starts a new window.
-    pub(crate) fn advise(
-        &mut self,
-        current: u32,
-        asymmetry: f64,
-        form: CostForm,
-    ) -> Option<(u32, [f64; 3])> {
+    pub(crate) fn advise(&mut self, current: u32, asymmetry: f64, form: CostForm) -> Option<(u32, [f64; 3])> {
         self.counters.evaluate(self.frames, asymmetry, form);
         let advice = self.counters.cheapest(current);
         self.counters.restart(self.frames);
@@ -403,20 +390,12 @@ impl Counters {
                 dirty_write_hits -= u64::from(lost.writes);
                 let pc = 1.0 - clean_hits as f64 / references;
                 let pd = 1.0 - dirty_hits as f64 / references;
-                let pdw = if self.writes == 0 {
-                    0.0
-                } else {
-                    1.0 - dirty_write_hits as f64 / writes
-                };
+                let pdw = if self.writes == 0 { 0.0 } else { 1.0 - dirty_write_hits as f64 / writes };
                 let cost = match form {
                     CostForm::Paper => pc * pd * (1.0 + pdw * asymmetry),
                     CostForm::Exact => (pc + pd - 1.0) + pdw * asymmetry * (writes / references),
                 };
-                self.ranges.push(CostRange {
-                    from: size,
-                    estimates: [pc, pd, pdw],
-                    cost,
-                });
+                self.ranges.push(CostRange { from: size, estimates: [pc, pd, pdw], cost });
             }
         }
     }

@@ -142,15 +142,9 @@ impl Policy for WTinyLfu {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        let of_main = self
-            .lists
-            .find_from_lru(PROBATION, &may_evict)
-            .or_else(|| self.lists.find_from_lru(PROTECTED, &may_evict));
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        let of_main =
+            self.lists.find_from_lru(PROBATION, &may_evict).or_else(|| self.lists.find_from_lru(PROTECTED, &may_evict));
         let candidate = self.lists.find_from_lru(WINDOW, &may_evict);
         let (Some(candidate), Some(last)) = (candidate, of_main) else {
             return candidate.or(of_main);

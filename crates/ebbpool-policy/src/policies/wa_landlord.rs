@@ -100,24 +100,15 @@ impl Policy for WaLandlord {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        black_box((
-            self.has_write_credit[frame as usize],
-            self.drained_at_grant[frame as usize],
-        ));
+        black_box((self.has_write_credit[frame as usize], self.drained_at_grant[frame as usize]));
         self.lists.prefetch(frame);
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let poorest = |list| self.lists.find_from_lru(list, &may_evict);
         match (poorest(READ), poorest(WRITE)) {
-            (Some(read), Some(write)) if self.used_up_at(write) < self.used_up_at(read) => {
-                Some(write)
-            }
+            (Some(read), Some(write)) if self.used_up_at(write) < self.used_up_at(read) => Some(write),
             (read, write) => read.or(write),
         }
     }

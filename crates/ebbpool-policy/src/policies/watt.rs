@@ -27,11 +27,7 @@ struct Timestamps<const N: usize> {
 
 impl<const N: usize> Default for Timestamps<N> {
     fn default() -> Self {
-        Timestamps {
-            epochs: [0; N],
-            newest: 0,
-            len: 0,
-        }
+        Timestamps { epochs: [0; N], newest: 0, len: 0 }
     }
 }
 
@@ -55,11 +51,7 @@ impl<const N: usize> Timestamps<N> {
         let mut at = usize::from(self.newest);
         for order in 0..usize::from(self.len) {
             let age = now.wrapping_sub(self.epochs[at]);
-            let accesses = if order == 0 {
-                first
-            } else {
-                (order + 1) as f64
-            };
+            let accesses = if order == 0 { first } else { (order + 1) as f64 };
             let frequency = (accesses / (f64::from(age) + 1.0)).min(1.0);
             if frequency > best {
                 best = frequency;
@@ -169,19 +161,8 @@ impl Policy for Watt {
     }
 
     #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
-        let Watt {
-            pages,
-            sampler,
-            epoch,
-            first,
-            asymmetry,
-            ..
-        } = self;
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        let Watt { pages, sampler, epoch, first, asymmetry, .. } = self;
         let may_evict = |frame: Frame| pages[frame as usize].accesses.len > 0 && may_evict(frame);
         let value = |frame: Frame| {
             let page = &pages[frame as usize];

@@ -15,11 +15,8 @@ fn page(item: &str) -> u64 {
 
 /// The victims of a trace in order.
 fn victims(spec: &str, frames: u32, trace: &str, context: &str) -> Vec<u64> {
-    let references: Vec<(u64, bool)> = trace
-        .split(' ')
-        .filter(|item| item.starts_with(['R', 'W']))
-        .map(|item| (page(item), item.starts_with('W')))
-        .collect();
+    let references: Vec<(u64, bool)> =
+        trace.split(' ').filter(|item| item.starts_with(['R', 'W'])).map(|item| (page(item), item.starts_with('W'))).collect();
     let mut references = references.iter().zip(next_uses(&references));
     let mut model = model(spec, frames as usize);
     let mut buffer = Buffer::new(spec, frames);
@@ -68,14 +65,7 @@ fn model_and_policy_evict_what_was_worked_out_by_hand() {
             panic!("{context}: not four fields");
         };
         let frames = frames.parse().expect("a number of frames");
-        let expected: Vec<u64> = expected
-            .split_whitespace()
-            .map(|page| page.parse().expect("a page number"))
-            .collect();
-        assert_eq!(
-            victims(spec, frames, trace, &context),
-            expected,
-            "{context}"
-        );
+        let expected: Vec<u64> = expected.split_whitespace().map(|page| page.parse().expect("a page number")).collect();
+        assert_eq!(victims(spec, frames, trace, &context), expected, "{context}");
     }
 }

@@ -1,8 +1,8 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, MOST_GHOSTS,
-    NextUse, PageClass, PageProbabilities, PageProbability, RecordedRequest,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, MOST_GHOSTS, NextUse, PageClass,
+    PageProbabilities, PageProbability, RecordedRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -88,28 +88,17 @@ pub struct Driver {
 /// For each reference the position of the next one to the same page.
 pub fn next_uses(referenced: &[Option<usize>], pages: usize) -> Vec<Option<u64>> {
     let mut last = vec![None; pages];
-    let mut next: Vec<Option<u64>> = referenced
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(at, page)| page.and_then(|page| last[page].replace(at as u64)))
-        .collect();
+    let mut next: Vec<Option<u64>> =
+        referenced.iter().enumerate().rev().map(|(at, page)| page.and_then(|page| last[page].replace(at as u64))).collect();
     next.reverse();
     next
 }
 
 impl Driver {
-    pub fn new(
-        mut policy: Box<dyn DynPolicy + Send>,
-        frames: u32,
-        pages: Vec<u64>,
-        behaviour: DriverBehaviour,
-    ) -> Self {
+    pub fn new(mut policy: Box<dyn DynPolicy + Send>, frames: u32, pages: Vec<u64>, behaviour: DriverBehaviour) -> Self {
         // Some pages alike, and some beyond the table.
-        let probabilities = (0..150_u32).map(|page| PageProbability {
-            reference: f64::from(page % 9) / 1000.0,
-            write: f64::from(page % 3) / 1000.0,
-        });
+        let probabilities = (0..150_u32)
+            .map(|page| PageProbability { reference: f64::from(page % 9) / 1000.0, write: f64::from(page % 3) / 1000.0 });
         let probabilities = PageProbabilities::of_pages(probabilities.collect());
         let declared = policy.capabilities();
         if !behaviour.only_declared || declared.contains(Capabilities::PROBABILITIES) {
@@ -154,11 +143,7 @@ impl Driver {
 
     /// The policy has done what belongs to a capability, which it must have declared.
     fn has_done(&mut self, capability: Capabilities) -> Result<(), TestCaseError> {
-        prop_assert!(
-            self.declared.contains(capability),
-            "{:?} is not declared",
-            capability
-        );
+        prop_assert!(self.declared.contains(capability), "{:?} is not declared", capability);
         self.done |= capability;
         Ok(())
     }
@@ -180,18 +165,10 @@ impl Driver {
     /// Writes back the dirty page that `which` chooses.
     pub fn clean(&mut self, which: &Index) -> Result<(), TestCaseError> {
         let dirty = |occupant: &Option<(usize, bool)>| occupant.is_some_and(|(_, dirty)| dirty);
-        let count = self
-            .occupants
-            .iter()
-            .filter(|occupant| dirty(occupant))
-            .count();
+        let count = self.occupants.iter().filter(|occupant| dirty(occupant)).count();
         if count > 0 {
             let chosen = which.index(count);
-            let frame = self
-                .occupants
-                .iter()
-                .enumerate()
-                .filter(|(_, occupant)| dirty(occupant));
+            let frame = self.occupants.iter().enumerate().filter(|(_, occupant)| dirty(occupant));
             if let Some((frame, _)) = frame.into_iter().nth(chosen) {
                 self.clean_frame(frame);
             }
@@ -262,19 +239,13 @@ impl Driver {
     pub fn check_coming(&self) -> Result<(), TestCaseError> {
         let is_pinned = |frame: Frame| self.pinned >> (frame % 64) & 1 == 1;
         let mut coming = [Frame::MAX; 8];
-        let found = self
-            .policy
-            .coming_victims(&|frame| !is_pinned(frame), &mut coming);
+        let found = self.policy.coming_victims(&|frame| !is_pinned(frame), &mut coming);
         let coming = &coming[..found.unwrap_or(0)];
         for (at, &frame) in coming.iter().enumerate() {
             let occupant = self.occupants.get(frame as usize).copied().flatten();
             prop_assert!(occupant.is_some(), "frame {} is empty", frame);
             prop_assert!(!is_pinned(frame), "frame {} is pinned", frame);
-            prop_assert!(
-                !coming[..at].contains(&frame),
-                "frame {} comes twice",
-                frame
-            );
+            prop_assert!(!coming[..at].contains(&frame), "frame {} comes twice", frame);
         }
         Ok(())
     }
@@ -318,12 +289,7 @@ impl Driver {
         self.victim(None).map(drop)
     }
 
-    pub fn reference(
-        &mut self,
-        page: usize,
-        write: bool,
-        next_use: Option<u64>,
-    ) -> Result<(), TestCaseError> {
+    pub fn reference(&mut self, page: usize, write: bool, next_use: Option<u64>) -> Result<(), TestCaseError> {
         let access = Access::from_write(write);
         let number = self.pages[page];
         if self.behaviour.prefetches {
@@ -359,8 +325,7 @@ impl Driver {
             return self.check_gauges();
         }
         self.misses += 1;
-        let loses_ghost =
-            self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
+        let loses_ghost = self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
         let ghost = match self.behaviour.ghosts {
             Ghosts::InTable => self.table.get(number, &*self.policy),
             _ => self.ghost_of[page].filter(|_| !loses_ghost),
@@ -369,9 +334,7 @@ impl Driver {
             self.policy.class((number % 5) as PageClass);
         }
         self.policy.miss(number, ghost, access);
-        let early = self.behaviour.plays_server
-            && self.calls(Capabilities::EVICTS_EARLY)
-            && self.policy.evicts_early();
+        let early = self.behaviour.plays_server && self.calls(Capabilities::EVICTS_EARLY) && self.policy.evicts_early();
         if early {
             self.has_done(Capabilities::EVICTS_EARLY)?;
         }
@@ -411,11 +374,7 @@ impl Driver {
     fn play_server(&mut self, position: u64) -> Result<(), TestCaseError> {
         if self.calls(Capabilities::REQUESTS) {
             let scan = 1 + (position / 16 % 9) as u32;
-            let bypass = if position.is_multiple_of(4) {
-                scan * 4 + scan % 4
-            } else {
-                0
-            };
+            let bypass = if position.is_multiple_of(4) { scan * 4 + scan % 4 } else { 0 };
             let pause = position / 100 * 700_000;
             let time_us = position * 1500 + pause;
             self.policy.request(RecordedRequest { time_us, bypass });
@@ -472,28 +431,14 @@ impl Driver {
         let victim = self.policy.victim(incoming, &|frame| !is_pinned(frame));
         match victim {
             Some(frame) => {
-                prop_assert!(
-                    (frame as usize) < self.occupants.len(),
-                    "no such frame: {}",
-                    frame
-                );
-                prop_assert!(
-                    self.occupants[frame as usize].is_some(),
-                    "frame {} is empty",
-                    frame
-                );
+                prop_assert!((frame as usize) < self.occupants.len(), "no such frame: {}", frame);
+                prop_assert!(self.occupants[frame as usize].is_some(), "frame {} is empty", frame);
                 prop_assert!(!is_pinned(frame), "frame {} is pinned", frame);
             }
             None => {
-                let mut occupied = (0..)
-                    .zip(&self.occupants)
-                    .filter(|(_, occupant)| occupant.is_some());
+                let mut occupied = (0..).zip(&self.occupants).filter(|(_, occupant)| occupant.is_some());
                 let evictable = occupied.find(|(frame, _)| !is_pinned(*frame));
-                prop_assert!(
-                    evictable.is_none(),
-                    "{:?} may be evicted and is not named",
-                    evictable
-                );
+                prop_assert!(evictable.is_none(), "{:?} may be evicted and is not named", evictable);
             }
         }
         Ok(victim)
@@ -513,17 +458,9 @@ impl Driver {
         }
         for (at, frame) in evictions.iter().enumerate() {
             let occupant = self.occupants.get(*frame as usize).copied().flatten();
-            prop_assert!(
-                occupant.is_some(),
-                "frame {} is evicted and is empty",
-                frame
-            );
+            prop_assert!(occupant.is_some(), "frame {} is evicted and is empty", frame);
             prop_assert!(*frame != victim, "frame {} is evicted twice", frame);
-            prop_assert!(
-                !evictions[..at].contains(frame),
-                "frame {} is evicted twice",
-                frame
-            );
+            prop_assert!(!evictions[..at].contains(frame), "frame {} is evicted twice", frame);
         }
         self.evict(victim)?;
         for &frame in &evictions {
@@ -583,16 +520,8 @@ impl Driver {
                 let dirty = occupant.is_some_and(|(_, dirty)| dirty);
                 prop_assert!(dirty, "frame {} is not dirty", frame);
                 prop_assert!(frame != victim, "frame {} is written twice", frame);
-                prop_assert!(
-                    !together[..at].contains(&frame),
-                    "frame {} is written twice",
-                    frame
-                );
-                prop_assert!(
-                    self.pinned >> (frame % 64) & 1 == 0,
-                    "frame {} is pinned",
-                    frame
-                );
+                prop_assert!(!together[..at].contains(&frame), "frame {} is written twice", frame);
+                prop_assert!(self.pinned >> (frame % 64) & 1 == 0, "frame {} is pinned", frame);
             }
         }
         self.together = together;

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
-use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy,
-    RecordedRequest,
-};
+use ebbpool_policy::{Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy, RecordedRequest};
 
 /// First in, first out. It implements every method of a capability, whether it declares that or not, and notes those that
 /// are called.
@@ -42,11 +39,7 @@ impl Policy for Noting {
         self.note(Capabilities::EVICTS_EARLY);
         false
     }
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.queue.iter().copied().find(|&frame| may_evict(frame))
     }
     fn evicted_with(&self, _: Frame, leaving: &mut Vec<Frame>) {

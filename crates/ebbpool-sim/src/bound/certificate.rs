@@ -42,10 +42,7 @@ pub(super) fn certify(
     at_end: AtEnd,
     prices: &[u64],
 ) -> Option<i128> {
-    let valid = prices.len() == references.len() + 1
-        && prices.first() == Some(&0)
-        && prices.is_sorted()
-        && frames > 0;
+    let valid = prices.len() == references.len() + 1 && prices.first() == Some(&0) && prices.is_sorted() && frames > 0;
     if !valid {
         return None;
     }
@@ -70,11 +67,7 @@ pub(super) fn certify(
                 false => page.where_profitable,
             };
             bill += write;
-            *page = PageState {
-                latest: Some(position),
-                written: true,
-                ..PageState::default()
-            };
+            *page = PageState { latest: Some(position), written: true, ..PageState::default() };
         }
     }
     let end = references.len();

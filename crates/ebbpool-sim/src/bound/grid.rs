@@ -13,10 +13,7 @@ pub(super) struct Grid {
 impl Grid {
     /// For a trace of that many positions, at least one.
     pub(super) fn new(block: usize, length: usize) -> Self {
-        Grid {
-            block,
-            last: length - 1,
-        }
+        Grid { block, last: length - 1 }
     }
 
     /// The prices at the knots.
@@ -66,11 +63,7 @@ impl Grid {
 
 /// Makes values non-negative and never decreasing, changed as little as possible (least squares
 /// under the weights), by pooling adjacent violators. `blocks` is scratch space.
-pub(super) fn make_monotone(
-    values: &mut [f64],
-    weights: &[f64],
-    blocks: &mut Vec<(f64, f64, usize)>,
-) {
+pub(super) fn make_monotone(values: &mut [f64], weights: &[f64], blocks: &mut Vec<(f64, f64, usize)>) {
     blocks.clear();
     for (&value, &weight) in values.iter().zip(weights) {
         let mut block = (value, weight, 1);

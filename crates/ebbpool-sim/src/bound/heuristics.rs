@@ -42,20 +42,11 @@ impl<'a> Schedules<'a> {
     pub(super) const PRICE_GUIDED: &'static str = "price-guided";
 
     /// `trace` begins where the warm-up of `question` ends.
-    pub(super) fn new(
-        trace: &'a RecordedTrace,
-        question: &'a BoundQuestion,
-        stop: &'a dyn Fn() -> bool,
-    ) -> Self {
+    pub(super) fn new(trace: &'a RecordedTrace, question: &'a BoundQuestion, stop: &'a dyn Fn() -> bool) -> Self {
         let mut future = Future::default();
         future.extend(&trace.references);
         future.look_for_writes(&trace.references);
-        Schedules {
-            trace,
-            question,
-            future,
-            stop,
-        }
+        Schedules { trace, question, future, stop }
     }
 
     /// The policy's schedule; `None` if the run was stopped.

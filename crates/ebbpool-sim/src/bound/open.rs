@@ -93,12 +93,7 @@ impl PricedInterval {
 impl Reach {
     /// The same factor for all intervals; with `f64::MAX` all are open.
     pub(super) fn new(factor: f64, width: f64) -> Self {
-        Reach {
-            factor,
-            short_factor: factor,
-            block: 1.0,
-            width,
-        }
+        Reach { factor, short_factor: factor, block: 1.0, width }
     }
 
     fn factor_of(self, positions: u32) -> f64 {
@@ -126,12 +121,7 @@ impl Reach {
 impl OpenIntervals {
     /// The lower bound under the prices of the slots, and the intervals that are open within their
     /// reach.
-    pub(super) fn divide(
-        problem: &Problem,
-        scale: Scale,
-        prices: &[f64],
-        reach: Reach,
-    ) -> (f64, Self) {
+    pub(super) fn divide(problem: &Problem, scale: Scale, prices: &[f64], reach: Reach) -> (f64, Self) {
         let mut open = OpenIntervals {
             linear: vec![0.0; scale.end() + 1],
             alone: Vec::new(),
@@ -171,10 +161,7 @@ impl OpenIntervals {
                     scale.add(&mut open.linear, start + 1, -1.0);
                     continue;
                 }
-                let interval = OpenInterval {
-                    start: scale.nearest(start + 1),
-                    end: scale.nearest(end),
-                };
+                let interval = OpenInterval { start: scale.nearest(start + 1), end: scale.nearest(end) };
                 if write == Write::Open {
                     open.in_runs.push(interval);
                 } else if (saves_write || priced.saved > 0.0) && priced.most_gain() > -reach.width {
@@ -311,8 +298,7 @@ mod tests {
         cases(|problem, prices, _, _, _, _, _| {
             let width = 0.3;
             let scale = Scale::new(problem.length, 0);
-            let (_, open) =
-                OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
+            let (_, open) = OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
             let mut gradient = vec![0.0; problem.length + 1];
             open.gradient(prices, width, &mut gradient);
             for position in (1..=problem.length).step_by(41) {
@@ -353,15 +339,9 @@ mod tests {
         cases(|problem, prices, _, _, _, _, _| {
             let width = 0.2;
             let scale = Scale::new(problem.length, 0);
-            let reach = Reach {
-                factor: 1.5,
-                short_factor: 3.0,
-                block: 4.0,
-                width,
-            };
+            let reach = Reach { factor: 1.5, short_factor: 3.0, block: 4.0, width };
             let (bound, some) = OpenIntervals::divide(problem, scale, prices, reach);
-            let (same, all) =
-                OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
+            let (same, all) = OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
             assert_eq!(bound, same);
             assert!((bound - problem.bound(|at| prices[at as usize])).abs() < 1e-6);
             assert!(some.alone.len() + some.in_runs.len() <= all.alone.len() + all.in_runs.len());

@@ -36,13 +36,7 @@ pub(super) struct Problem {
 
 impl Problem {
     /// References are page << 1 | write with pages numbered below `pages`.
-    pub(super) fn new(
-        references: &[u32],
-        pages: usize,
-        frames: u64,
-        asymmetry: f64,
-        at_end: AtEnd,
-    ) -> Self {
+    pub(super) fn new(references: &[u32], pages: usize, frames: u64, asymmetry: f64, at_end: AtEnd) -> Self {
         let mut problem = Problem {
             starts: Vec::with_capacity(references.len()),
             ends: Vec::with_capacity(references.len()),
@@ -94,11 +88,7 @@ impl Problem {
         for run in &self.runs {
             let range = start..run.end as usize;
             start = range.end;
-            each(
-                &self.starts[range.clone()],
-                &self.ends[range],
-                run.saves_write,
-            );
+            each(&self.starts[range.clone()], &self.ends[range], run.saves_write);
         }
     }
 
@@ -173,12 +163,7 @@ mod tests {
     fn runs_extend_from_write_to_write() {
         assert_eq!(
             runs(AtEnd::Flush),
-            [
-                (vec![0], vec![2], false),
-                (vec![2, 3], vec![3, 5], true),
-                (vec![5], vec![7], false),
-                (vec![1], vec![4], false),
-            ]
+            [(vec![0], vec![2], false), (vec![2, 3], vec![3, 5], true), (vec![5], vec![7], false), (vec![1], vec![4], false),]
         );
     }
 

@@ -40,9 +40,7 @@ pub(super) mod tests {
         prices
     }
 
-    pub(in crate::bound) fn cases(
-        mut check: impl FnMut(&Problem, &[f64], &[u32], usize, u64, f64, AtEnd),
-    ) {
+    pub(in crate::bound) fn cases(mut check: impl FnMut(&Problem, &[f64], &[u32], usize, u64, f64, AtEnd)) {
         for seed in 0..24 {
             let mut random = RandomWorkload::new(seed);
             let trace: RecordedTrace = workload(seed, 600, 40).into_iter().collect();
@@ -52,30 +50,19 @@ pub(super) mod tests {
             for at_end in [AtEnd::Free, AtEnd::Flush] {
                 let problem = Problem::new(&references, pages, frames, asymmetry, at_end);
                 let prices = prices(&mut random, references.len());
-                check(
-                    &problem,
-                    &prices,
-                    &references,
-                    pages,
-                    frames,
-                    asymmetry,
-                    at_end,
-                );
+                check(&problem, &prices, &references, pages, frames, asymmetry, at_end);
             }
         }
     }
 
     #[test]
     fn the_search_and_the_check_agree() {
-        cases(
-            |problem, prices, references, pages, frames, asymmetry, at_end| {
-                let units = fixed(prices);
-                let certified =
-                    certificate::certify(references, pages, frames, asymmetry, at_end, &units);
-                let certified = certified.expect("proper prices") as f64 / UNITS as f64;
-                let bound = problem.bound(|at| prices[at as usize]);
-                assert!((bound - certified).abs() < 0.01, "{bound} {certified}");
-            },
-        );
+        cases(|problem, prices, references, pages, frames, asymmetry, at_end| {
+            let units = fixed(prices);
+            let certified = certificate::certify(references, pages, frames, asymmetry, at_end, &units);
+            let certified = certified.expect("proper prices") as f64 / UNITS as f64;
+            let bound = problem.bound(|at| prices[at as usize]);
+            assert!((bound - certified).abs() < 0.01, "{bound} {certified}");
+        });
     }
 }

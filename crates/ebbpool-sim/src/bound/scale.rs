@@ -27,11 +27,7 @@ pub(super) struct Scale {
 impl Scale {
     /// For a trace of that many positions, at least one; a slot every 2^shift positions.
     pub(super) fn new(length: usize, shift: u32) -> Self {
-        Scale {
-            shift,
-            length,
-            end: (length - 1).div_ceil(1 << shift) + 1,
-        }
+        Scale { shift, length, end: (length - 1).div_ceil(1 << shift) + 1 }
     }
 
     /// The scale for intervals whose price is near their saving from that many positions on.
@@ -56,9 +52,7 @@ impl Scale {
     /// The prices of another scale's slots, interpolated from those of this one.
     pub(super) fn resample(self, prices: &[f64], to: Scale) -> Vec<f64> {
         let last = (self.end - 1) << self.shift;
-        let mut resampled: Vec<f64> = (0..to.end)
-            .map(|slot| self.interpolate(prices, (slot << to.shift).min(last)))
-            .collect();
+        let mut resampled: Vec<f64> = (0..to.end).map(|slot| self.interpolate(prices, (slot << to.shift).min(last))).collect();
         resampled.push(prices[self.end]);
         resampled
     }
@@ -155,14 +149,7 @@ mod tests {
     fn short_intervals_have_finer_scales() {
         let step = |length, interval| Scale::suiting(length, interval).step();
         assert_eq!([step(1, 1.0), step(1000, 10.0), step(1 << 18, 1e9)], [1; 3]);
-        assert_eq!(
-            [
-                step(1 << 20, 1e6),
-                step(1 << 20, 280.0),
-                step(1 << 20, 200.0)
-            ],
-            [4, 2, 1]
-        );
+        assert_eq!([step(1 << 20, 1e6), step(1 << 20, 280.0), step(1 << 20, 200.0)], [4, 2, 1]);
         assert_eq!([step(1 << 23, 1e6), step(1 << 23, 20.0)], [32, 4]);
     }
 
@@ -192,10 +179,7 @@ mod tests {
                 let product: f64 = values.iter().zip(&prices).map(|(a, b)| a * b).sum();
                 assert_eq!(product, 3.0 * scale.price(&prices, position));
                 let nearest = scale.nearest(position) as usize;
-                assert!(
-                    nearest <= scale.end()
-                        && (nearest == scale.end()) == (position as usize == length)
-                );
+                assert!(nearest <= scale.end() && (nearest == scale.end()) == (position as usize == length));
             }
         }
     }

@@ -125,10 +125,7 @@ impl<'a> Search<'a> {
         stop: &'a dyn Fn(f64) -> bool,
     ) -> SearchResult {
         if problem.length == 0 {
-            return SearchResult {
-                prices: vec![0.0],
-                iterations: 0,
-            };
+            return SearchResult { prices: vec![0.0], iterations: 0 };
         }
         let mut search = Search {
             bound: problem.bound(|_| 0.0),
@@ -143,10 +140,7 @@ impl<'a> Search<'a> {
         let enough = target * (1.0 - tolerance);
         search.subgradient(target, enough);
         search.refine(enough);
-        SearchResult {
-            prices: search.scale.spread(&search.prices),
-            iterations: search.iterations,
-        }
+        SearchResult { prices: search.scale.spread(&search.prices), iterations: search.iterations }
     }
 
     fn consider(&mut self, scale: Scale, prices: &[f64], bound: f64) {
@@ -183,9 +177,7 @@ impl<'a> Search<'a> {
         self.bound = bound;
         self.scale = Scale::suiting(self.problem.length, 1.0 / price);
         let slots = 0..=self.scale.end();
-        self.prices = slots
-            .map(|slot| price * self.scale.place(slot) as f64)
-            .collect();
+        self.prices = slots.map(|slot| price * self.scale.place(slot) as f64).collect();
     }
 
     /// Polyak's steps towards `target`. Each changes the price of a frame at every slot in proportion to the
@@ -202,8 +194,7 @@ impl<'a> Search<'a> {
             let constant = bound - open.gradient(&sums, 0.0, &mut excess);
             let mut highest = bound;
             for step in 0..SUBGRADIENT_STEPS {
-                let share = (step as f64 / SUBGRADIENT_STEPS as f64 + round as f64)
-                    / SUBGRADIENT_ROUNDS as f64;
+                let share = (step as f64 / SUBGRADIENT_STEPS as f64 + round as f64) / SUBGRADIENT_ROUNDS as f64;
                 if self.bound >= enough || (self.stop)(0.2 * share) {
                     return;
                 }
@@ -275,11 +266,7 @@ impl<'a> Search<'a> {
             if self.bound >= enough || stop(0.0) {
                 return;
             }
-            let stage = Stage {
-                steps,
-                widths: (width, last_width),
-                least_gain: LEAST_GAIN * self.bound,
-            };
+            let stage = Stage { steps, widths: (width, last_width), least_gain: LEAST_GAIN * self.bound };
             let descent = Descent::new(&open, block / scale.step(), &prices);
             let (taken, prices) = descent.run(&stage, &stop);
             self.iterations += taken;
@@ -346,8 +333,7 @@ impl<'a> Descent<'a> {
         /// Prices are counted from the beginning, whose knot does not move.
         const FIXED: f64 = 1e15;
         self.grid.spread(&self.ahead, &mut self.slots);
-        self.open
-            .stiffness(&self.slots, width, self.block, &mut self.slopes);
+        self.open.stiffness(&self.slots, width, self.block, &mut self.slopes);
         self.grid.gather(&self.slopes, &mut self.stiffness);
         for stiffness in &mut self.stiffness {
             *stiffness = stiffness.max(LEAST_STIFFNESS);

@@ -25,33 +25,23 @@ impl Curves<'_> {
     /// # Errors
     ///
     /// The errors of reading the trace; [`SimError::CleanPoolsWithCheckpoints`].
-    pub fn clean_pools(
-        &self,
-        frames: u64,
-        progress: &PassControl,
-    ) -> Result<Vec<CleanPool>, SimError> {
+    pub fn clean_pools(&self, frames: u64, progress: &PassControl) -> Result<Vec<CleanPool>, SimError> {
         if self.options.checkpoints.is_some() {
             return Err(SimError::CleanPoolsWithCheckpoints);
         }
         let frames = frames.min(self.lru.distinct_pages()).clamp(1, MOST_PAGES);
         let mut pools = CleanPools::new(frames as u32);
-        for_each_part(
-            self.source,
-            &self.options,
-            progress,
-            OptionalColumns::default(),
-            |step| {
-                match step {
-                    TraceStep::Serve(chunk) => {
-                        for &reference in chunk.references {
-                            pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
-                        }
+        for_each_part(self.source, &self.options, progress, OptionalColumns::default(), |step| {
+            match step {
+                TraceStep::Serve(chunk) => {
+                    for &reference in chunk.references {
+                        pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
                     }
-                    TraceStep::StartCounting => pools.start_counting(),
                 }
-                Ok(())
-            },
-        )?;
+                TraceStep::StartCounting => pools.start_counting(),
+            }
+            Ok(())
+        })?;
         let traffic = |pool: &PoolTraffic| match self.options.at_end {
             AtEnd::Free => Traffic {
                 reads: pool.reads,
@@ -72,10 +62,7 @@ impl Curves<'_> {
                 checkpoint_writes: 0,
             },
         };
-        let found = pools.finish().into_iter().map(|pool| CleanPool {
-            clean: pool.clean,
-            traffic: traffic(&pool),
-        });
+        let found = pools.finish().into_iter().map(|pool| CleanPool { clean: pool.clean, traffic: traffic(&pool) });
         Ok(found.collect())
     }
 }

@@ -33,12 +33,7 @@ pub struct Errors {
 impl Errors {
     /// The errors of the traffic counted over the parts of `sample`, where LRU's exact traffic is
     /// `lru`.
-    pub(crate) fn new(
-        parts: &[PartTraffic],
-        sample: &PageSample,
-        lru: Traffic,
-        asymmetry: f64,
-    ) -> Self {
+    pub(crate) fn new(parts: &[PartTraffic], sample: &PageSample, lru: Traffic, asymmetry: f64) -> Self {
         let error = |figure: fn(Traffic, f64) -> f64| {
             let scale = 1.0 / sample.part_rate();
             let scaled = |traffic| scale * figure(traffic, asymmetry);
@@ -50,9 +45,7 @@ impl Errors {
             Some(interval.max(LRU_DEVIATIONS * off.unwrap_or(0.0)))
         };
         Errors {
-            cost: error(|traffic, asymmetry| {
-                traffic.reads as f64 + traffic.writes as f64 * asymmetry
-            }),
+            cost: error(|traffic, asymmetry| traffic.reads as f64 + traffic.writes as f64 * asymmetry),
             reads: error(|traffic, _| traffic.reads as f64),
             writes: error(|traffic, _| traffic.writes as f64),
         }
@@ -100,17 +93,10 @@ mod tests {
     use super::*;
 
     fn traffic(reads: u64, writes: u64) -> Traffic {
-        Traffic {
-            reads,
-            writes,
-            ..Traffic::default()
-        }
+        Traffic { reads, writes, ..Traffic::default() }
     }
 
-    const TENTH: PageSample = PageSample {
-        rate: 0.1,
-        grain: 1,
-    };
+    const TENTH: PageSample = PageSample { rate: 0.1, grain: 1 };
 
     #[test]
     fn parts_add_up() {
@@ -134,20 +120,13 @@ mod tests {
         ];
         let errors = Errors::new(&parts, &TENTH, traffic(400, 7), 1.0);
         // LRU's estimate is 480; the policy's parts have a standard deviation of 2 / sqrt(3).
-        let near =
-            |found: Option<f64>, expected: f64| (found.unwrap_or(-1.0) - expected).abs() < 1e-12;
+        let near = |found: Option<f64>, expected: f64| (found.unwrap_or(-1.0) - expected).abs() < 1e-12;
         assert!(near(errors.reads, 0.4), "{errors:?}");
         assert!(near(errors.writes, 2.0), "{errors:?}");
         let errors = Errors::new(&parts, &TENTH, traffic(480, 0), 1.0);
-        assert!(
-            near(errors.reads, 3.182 * (1.0f64 / 3.0).sqrt() / 10.0),
-            "{errors:?}"
-        );
+        assert!(near(errors.reads, 3.182 * (1.0f64 / 3.0).sqrt() / 10.0), "{errors:?}");
         assert!(near(errors.writes, 0.0), "{errors:?}");
         let nothing = [(traffic(3, 0), traffic(3, 0)); 4];
-        assert_eq!(
-            Errors::new(&nothing, &TENTH, traffic(120, 0), 1.0).writes,
-            None
-        );
+        assert_eq!(Errors::new(&nothing, &TENTH, traffic(120, 0), 1.0).writes, None);
     }
 }

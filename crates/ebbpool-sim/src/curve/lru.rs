@@ -199,10 +199,7 @@ impl LruStack {
                 },
             });
         }
-        LruCurve {
-            references: self.references,
-            traffic,
-        }
+        LruCurve { references: self.references, traffic }
     }
 }
 

@@ -49,9 +49,7 @@ pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
 /// sample. A guest states no parameters.
 pub(crate) fn policy(policy: &SimPolicy, sample: PageSample) -> SimPolicy {
     match policy {
-        SimPolicy::Registered(policy) if !sample.is_all() => {
-            policy.in_miniature(sample.part_rate()).into()
-        }
+        SimPolicy::Registered(policy) if !sample.is_all() => policy.in_miniature(sample.part_rate()).into(),
         policy => policy.clone(),
     }
 }
@@ -96,10 +94,7 @@ mod tests {
     #[test]
     fn numbers_of_pages_and_references_are_scaled_and_shares_are_not() {
         let scaled = |text: &str| {
-            let tenth = PageSample {
-                rate: 0.4,
-                grain: 1,
-            };
+            let tenth = PageSample { rate: 0.4, grain: 1 };
             policy(&spec(text).into(), tenth).to_string()
         };
         assert_eq!(scaled("fd-buffer:group=64"), "fd-buffer:group=6");
@@ -107,31 +102,17 @@ mod tests {
         assert_eq!(scaled("fd-static:clean=25%"), "fd-static:clean=25%");
         assert_eq!(scaled("cfdc:cluster=16"), "cfdc:cluster=16");
         assert_eq!(scaled("lrfu"), "lrfu:lambda=0.01");
-        assert_eq!(
-            scaled("postgres:rate=500"),
-            "postgres:bulkread=3,bulkwrite=205,vacuum=3,bgwriter_lru_maxpages=10,rate=50"
-        );
-        assert_eq!(
-            scaled("innodb"),
-            "innodb:old_blocks_min=51,lru_scan_depth=102"
-        );
+        assert_eq!(scaled("postgres:rate=500"), "postgres:bulkread=3,bulkwrite=205,vacuum=3,bgwriter_lru_maxpages=10,rate=50");
+        assert_eq!(scaled("innodb"), "innodb:old_blocks_min=51,lru_scan_depth=102");
         assert_eq!(scaled("sqlite:commit=70"), "sqlite:commit=7");
-        assert_eq!(
-            scaled("ace:policy=(fd-static:clean=100),batch=40"),
-            "ace:policy=(fd-static:clean=10),batch=4"
-        );
+        assert_eq!(scaled("ace:policy=(fd-static:clean=100),batch=40"), "ace:policy=(fd-static:clean=10),batch=4");
     }
 
     #[test]
     fn a_policy_without_a_miniature_sees_every_page() {
-        for policy in [
-            "fd-buffer",
-            "fd-exact:interval=auto",
-            "ace:policy=fd-buffer",
-            "ebb",
-            "ace:policy=ebb",
-            "clock:cluster=8",
-        ] {
+        for policy in
+            ["fd-buffer", "fd-exact:interval=auto", "ace:policy=fd-buffer", "ebb", "ace:policy=ebb", "clock:cluster=8"]
+        {
             assert!(sample(&spec(policy), 1 << 40, 0.01).is_all(), "{policy}");
             let forced = forced_sample(&spec(policy).into(), 1 << 40, 0.01);
             assert_eq!(forced.rate, 0.01, "{policy}");

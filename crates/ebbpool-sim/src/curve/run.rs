@@ -14,8 +14,7 @@ use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::probabilities;
 use crate::stream::{
-    FutureNotes, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, check_references,
-    columns_of, setup, workers,
+    FutureNotes, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, check_references, columns_of, setup, workers,
 };
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 
@@ -34,11 +33,7 @@ pub(super) struct Wave {
 
 impl Wave {
     /// Takes as many of the jobs as justify a pass and fit into memory, at least one.
-    pub(super) fn first_of(
-        todo: &mut Vec<MiniatureJob>,
-        facts: &TraceFacts,
-        threads: usize,
-    ) -> Self {
+    pub(super) fn first_of(todo: &mut Vec<MiniatureJob>, facts: &TraceFacts, threads: usize) -> Self {
         let least = LEAST_CELLS_PER_THREAD * threads.max(1);
         let (mut steps, mut entries) = (0.0, 0.0);
         let fits = |(at, job): (usize, &MiniatureJob)| {
@@ -49,9 +44,7 @@ impl Wave {
         };
         let count = todo.iter().enumerate().map(fits).take_while(|&fits| fits);
         let count = count.count();
-        Wave {
-            jobs: todo.drain(..count).collect(),
-        }
+        Wave { jobs: todo.drain(..count).collect() }
     }
 
     /// Runs the jobs through one pass of the trace. Returns the traffic of each job over the parts of
@@ -64,27 +57,17 @@ impl Wave {
         progress: &PassControl,
     ) -> Result<Vec<Vec<PartTraffic>>, SimError> {
         let mut samplers: Vec<Sampler> = Vec::new();
-        let from: Vec<usize> = self
-            .jobs
-            .iter()
-            .map(|job| sampler_of(job.sample, &mut samplers))
-            .collect();
+        let from: Vec<usize> = self.jobs.iter().map(|job| sampler_of(job.sample, &mut samplers)).collect();
         let scans = self.scan(&samplers, &from, source, metadata, progress)?;
         let workers = workers(options.threads)?;
-        let mut runs =
-            workers.install(|| self.part_runs(&samplers, &from, &scans, options, progress))?;
-        let mut stacks: LruStacks = runs
-            .iter()
-            .filter(|run| !self.jobs[run.job].sample.is_all())
-            .map(|run| (run.from, LruStack::new()))
-            .collect();
+        let mut runs = workers.install(|| self.part_runs(&samplers, &from, &scans, options, progress))?;
+        let mut stacks: LruStacks =
+            runs.iter().filter(|run| !self.jobs[run.job].sample.is_all()).map(|run| (run.from, LruStack::new())).collect();
         let columns = columns_of(runs.iter().map(|run| &run.engine));
         for_each_part(source, options, progress, columns, |step| {
             match step {
                 TraceStep::Serve(chunk) => workers.install(|| {
-                    samplers
-                        .par_iter_mut()
-                        .for_each(|sampler| sampler.take(chunk));
+                    samplers.par_iter_mut().for_each(|sampler| sampler.take(chunk));
                     advance(&mut runs, &mut stacks, &samplers, &scans, progress);
                 }),
                 TraceStep::StartCounting => {
@@ -119,10 +102,7 @@ impl Wave {
         progress: &PassControl,
     ) -> Result<Vec<PartRun>, SimError> {
         // A miniature's warm-up ends with the trace's, whatever part of it is in the sample.
-        let uncut = SimOptions {
-            warmup: if options.warmup == 0 { 0 } else { u64::MAX },
-            ..options.clone()
-        };
+        let uncut = SimOptions { warmup: if options.warmup == 0 { 0 } else { u64::MAX }, ..options.clone() };
         let parts_of = |(job, &sampler): (usize, &usize)| {
             let parts = 0..samplers[sampler].sample().parts() as usize;
             parts.map(move |part| (job, (sampler, part)))
@@ -131,35 +111,21 @@ impl Wave {
         let run = |(job, from): (usize, PartIndex)| {
             let cell = &self.jobs[job].cell;
             let setup = setup(cell, &uncut, &scans[from.0][from.1], progress)?;
-            Ok(PartRun {
-                job,
-                from,
-                engine: cell.engine(setup, None)?,
-            })
+            Ok(PartRun { job, from, engine: cell.engine(setup, None)? })
         };
         parts.into_par_iter().with_max_len(1).map(run).collect()
     }
 
     /// The traffic of each job over the parts of its sample, and LRU's over the same parts.
-    fn finish(
-        &self,
-        runs: Vec<PartRun>,
-        stacks: LruStacks,
-        samplers: &[Sampler],
-        at_end: AtEnd,
-    ) -> Vec<Vec<PartTraffic>> {
-        let curves: HashMap<PartIndex, LruCurve> = stacks
-            .into_iter()
-            .map(|(from, stack)| (from, stack.finish(at_end)))
-            .collect();
+    fn finish(&self, runs: Vec<PartRun>, stacks: LruStacks, samplers: &[Sampler], at_end: AtEnd) -> Vec<Vec<PartTraffic>> {
+        let curves: HashMap<PartIndex, LruCurve> =
+            stacks.into_iter().map(|(from, stack)| (from, stack.finish(at_end))).collect();
         let mut traffic = vec![Vec::new(); self.jobs.len()];
         for mut run in runs {
             let (sampler, part) = run.from;
             let counts = run.engine.finish(samplers[sampler].part_chunk(part).pages);
             let lru = curves.get(&run.from);
-            let lru = lru.map_or_else(Traffic::default, |lru| {
-                lru.at(self.jobs[run.job].cell.frames)
-            });
+            let lru = lru.map_or_else(Traffic::default, |lru| lru.at(self.jobs[run.job].cell.frames));
             traffic[run.job].push((Traffic::from_counts(&counts), lru));
         }
         traffic
@@ -176,11 +142,7 @@ impl Wave {
         progress: &PassControl,
     ) -> Result<Vec<Vec<TraceScan>>, SimError> {
         let foresight = |sampler: usize| {
-            let jobs = self
-                .jobs
-                .iter()
-                .zip(from)
-                .filter(|&(_, &from)| from == sampler);
+            let jobs = self.jobs.iter().zip(from).filter(|&(_, &from)| from == sampler);
             let foresight = jobs.map(|(job, _)| job.cell.policy.capabilities().foresight());
             foresight.max().unwrap_or_default()
         };
@@ -192,10 +154,7 @@ impl Wave {
         }
         if (0..samplers.len()).any(|at| foresight(at) > Foresight::Nothing) {
             let mut references = 0;
-            let quiet = PassControl {
-                report: &|_| {},
-                ..*progress
-            };
+            let quiet = PassControl { report: &|_| {}, ..*progress };
             let options = SimOptions::default();
             let columns = OptionalColumns::default();
             for_each_part(source, &options, &quiet, columns, |step| {
@@ -214,10 +173,7 @@ impl Wave {
             })?;
             check_references(source, references)?;
         }
-        let policies = self
-            .jobs
-            .iter()
-            .filter_map(|job| job.cell.policy.registered());
+        let policies = self.jobs.iter().filter_map(|job| job.cell.policy.registered());
         let probabilities = probabilities::for_policies(source, policies)?;
         let scan = |notes: FutureNotes| {
             let (future, recorded) = notes.finish();
@@ -230,8 +186,7 @@ impl Wave {
                 probabilities: probabilities.clone(),
             }
         };
-        let of_sample =
-            |(_, notes): (Sampler, Vec<FutureNotes>)| notes.into_iter().map(scan).collect();
+        let of_sample = |(_, notes): (Sampler, Vec<FutureNotes>)| notes.into_iter().map(scan).collect();
         Ok(ahead.into_iter().map(of_sample).collect())
     }
 }
@@ -287,9 +242,6 @@ struct PartRun {
 
 impl PartRun {
     fn advance(&mut self, chunk: &Chunk, scan: &TraceScan) {
-        self.engine.advance(&Chunk {
-            future: scan.future.as_ref(),
-            ..*chunk
-        });
+        self.engine.advance(&Chunk { future: scan.future.as_ref(), ..*chunk });
     }
 }

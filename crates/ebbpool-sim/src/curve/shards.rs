@@ -20,10 +20,7 @@ pub struct PageSample {
 
 impl PageSample {
     /// Every page.
-    pub const ALL: PageSample = PageSample {
-        rate: 1.0,
-        grain: 1,
-    };
+    pub const ALL: PageSample = PageSample { rate: 1.0, grain: 1 };
 
     /// True if every page is in the sample.
     pub fn is_all(&self) -> bool {
@@ -90,13 +87,7 @@ struct SampledPart {
 
 impl Sampler {
     pub(crate) fn new(sample: PageSample) -> Self {
-        Sampler {
-            sample,
-            numbers: Vec::new(),
-            parts: (0..sample.parts())
-                .map(|_| SampledPart::default())
-                .collect(),
-        }
+        Sampler { sample, numbers: Vec::new(), parts: (0..sample.parts()).map(|_| SampledPart::default()).collect() }
     }
 
     pub(crate) fn sample(&self) -> PageSample {
@@ -172,73 +163,47 @@ mod tests {
             let sample = PageSample { rate, grain: 1 };
             for stride in [1, 64, 1 << 20] {
                 let share = share(sample, (0..200_000).map(|at| at * stride));
-                assert!(
-                    (share / rate - 1.0).abs() < 0.06,
-                    "{rate} {stride}: {share}"
-                );
+                assert!((share / rate - 1.0).abs() < 0.06, "{rate} {stride}: {share}");
             }
         }
     }
 
     #[test]
     fn the_parts_are_of_one_size() {
-        let sample = PageSample {
-            rate: 0.4,
-            grain: 1,
-        };
+        let sample = PageSample { rate: 0.4, grain: 1 };
         let mut pages = [0u32; 4];
         for part in (0..100_000).filter_map(|page| sample.part_of(page)) {
             pages[part as usize] += 1;
         }
-        assert!(
-            pages.iter().all(|pages| pages.abs_diff(10_000) < 500),
-            "{pages:?}"
-        );
+        assert!(pages.iter().all(|pages| pages.abs_diff(10_000) < 500), "{pages:?}");
         assert_eq!(PageSample::ALL.part_of(7), Some(0));
     }
 
     #[test]
     fn the_pages_of_a_grain_stay_together() {
-        let sample = PageSample {
-            rate: 0.25,
-            grain: 16,
-        };
+        let sample = PageSample { rate: 0.25, grain: 16 };
         for block in 0..5000 {
             let pages = 16 * block..16 * (block + 1);
             let parts: Vec<_> = pages.map(|page| sample.part_of(page)).collect();
-            assert!(
-                parts.windows(2).all(|pair| pair[0] == pair[1]),
-                "block {block}"
-            );
+            assert!(parts.windows(2).all(|pair| pair[0] == pair[1]), "block {block}");
         }
         assert!((share(sample, 0..80_000) / 0.25 - 1.0).abs() < 0.06);
     }
 
     #[test]
     fn a_sampled_chunk_is_the_chunk_without_the_other_pages() {
-        let sample = PageSample {
-            rate: 0.3,
-            grain: 1,
-        };
+        let sample = PageSample { rate: 0.3, grain: 1 };
         let pages: Vec<u64> = (0..60).map(|page| page * 1000).collect();
-        let references: Vec<u32> = (0..400u32)
-            .map(|at| ((at * at % 60) << 1) | (at % 2))
-            .collect();
+        let references: Vec<u32> = (0..400u32).map(|at| ((at * at % 60) << 1) | (at % 2)).collect();
         let classes: Vec<PageClass> = pages.iter().map(|page| *page as u32 + 7).collect();
-        let request = |at: usize| RecordedRequest {
-            time_us: at as u64,
-            bypass: 5,
-        };
+        let request = |at: usize| RecordedRequest { time_us: at as u64, bypass: 5 };
         let mut sampler = Sampler::new(sample);
         let checkpoints = [0, 70, 149];
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
         for (range, count) in [(0..150, 40), (150..400, 60)] {
             let requests: Vec<RecordedRequest> = range.clone().map(request).collect();
-            let references: Vec<u32> = references[range.clone()]
-                .iter()
-                .map(|reference| reference % (2 * count))
-                .collect();
+            let references: Vec<u32> = references[range.clone()].iter().map(|reference| reference % (2 * count)).collect();
             let checkpoints = checkpoints.map(|position| range.start + position);
             sampler.take(&Chunk {
                 references: &references,
@@ -254,10 +219,7 @@ mod tests {
                 assert_eq!(chunk.start, part_chunk.len());
                 // Each checkpoint is before the same reference as in the whole trace, or at the end.
                 for (&found, position) in chunk.checkpoints.iter().zip(checkpoints) {
-                    let times = chunk
-                        .requests
-                        .iter()
-                        .map(|request| request.time_us as usize);
+                    let times = chunk.requests.iter().map(|request| request.time_us as usize);
                     let before = times.filter(|&time| time < position).count();
                     assert_eq!(found, chunk.start + before);
                 }

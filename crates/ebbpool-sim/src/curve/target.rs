@@ -51,22 +51,16 @@ impl Curves<'_> {
                 && policy.to_string() == "lru"
                 && let Some(frames) = self.lru.smallest(&condition)
             {
-                *found = Some(SmallestMemory {
-                    frames,
-                    estimate: Estimate::exact(self.lru.at(frames)),
-                    too_few: frames - 1,
-                });
+                *found = Some(SmallestMemory { frames, estimate: Estimate::exact(self.lru.at(frames)), too_few: frames - 1 });
             }
         }
         loop {
-            let open: Vec<usize> = (0..policies.len())
-                .filter(|&at| found[at].as_ref().is_some_and(|found| self.is_open(found)))
-                .collect();
+            let open: Vec<usize> =
+                (0..policies.len()).filter(|&at| found[at].as_ref().is_some_and(|found| self.is_open(found))).collect();
             if open.is_empty() {
                 return Ok(found);
             }
-            let open_policies: Vec<SimPolicy> =
-                open.iter().map(|&at| policies[at].clone()).collect();
+            let open_policies: Vec<SimPolicy> = open.iter().map(|&at| policies[at].clone()).collect();
             let between = |at: usize| found[open[at]].as_ref().map_or(Vec::new(), divided);
             let narrower = self.narrowed(&open_policies, between, &condition, progress)?;
             for (at, narrower) in open.into_iter().zip(narrower) {
@@ -84,22 +78,15 @@ impl Curves<'_> {
         progress: &PassControl,
     ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
-        let requests: Vec<(&SimPolicy, u64)> = policies
-            .iter()
-            .zip(&sizes)
-            .flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames)))
-            .collect();
+        let requests: Vec<(&SimPolicy, u64)> =
+            policies.iter().zip(&sizes).flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames))).collect();
         let mut estimates = self.at(&requests, progress)?.into_iter();
         let mut first_of = |sizes: &Vec<u64>| {
             let mut too_few = 0;
             let mut first = None;
             for (&frames, estimate) in sizes.iter().zip(estimates.by_ref()) {
                 if first.is_none() && condition(estimate.traffic) {
-                    first = Some(SmallestMemory {
-                        frames,
-                        estimate,
-                        too_few,
-                    });
+                    first = Some(SmallestMemory { frames, estimate, too_few });
                 }
                 too_few = frames;
             }
@@ -124,9 +111,7 @@ impl Curves<'_> {
 fn divided(found: &SmallestMemory) -> Vec<u64> {
     let width = found.frames - found.too_few;
     let parts = TRIED_AT_A_TIME + 1;
-    let at = |part: u64| {
-        found.too_few + (u128::from(width) * u128::from(part) / u128::from(parts)) as u64
-    };
+    let at = |part: u64| found.too_few + (u128::from(width) * u128::from(part) / u128::from(parts)) as u64;
     let mut sizes: Vec<u64> = (0..=parts).map(at).filter(|&frames| frames > 0).collect();
     sizes.dedup();
     sizes

@@ -31,11 +31,7 @@ impl Policy for NotesClasses {
         self.misses.lock().expect("no panic").push(miss);
     }
 
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.queue.iter().copied().find(|&frame| may_evict(frame))
     }
 
@@ -64,27 +60,13 @@ static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 /// The misses of two frames over the trace, with the classes reported.
 fn misses(source: &Source, asks: bool) -> Vec<(Page, Option<PageClass>)> {
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &NEVER_STOP,
-    };
-    let cell = SimCell {
-        policy: "fifo".parse().expect("a policy"),
-        frames: 2,
-        asymmetry: 1.0,
-    };
+    let progress = PassControl { report: &|_| {}, stop: &NEVER_STOP };
+    let cell = SimCell { policy: "fifo".parse().expect("a policy"), frames: 2, asymmetry: 1.0 };
     let misses = Misses::default();
-    let policy = NotesClasses {
-        asks,
-        class: None,
-        queue: std::collections::VecDeque::new(),
-        misses: Arc::clone(&misses),
-    };
+    let policy = NotesClasses { asks, class: None, queue: std::collections::VecDeque::new(), misses: Arc::clone(&misses) };
     let engines = |mut setups: Vec<RunParameters>| {
         let setup = setups.remove(0);
-        Ok(vec![
-            Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn RunningEngine>
-        ])
+        Ok(vec![Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn RunningEngine>])
     };
     let options = SimOptions::default();
     pass(source, &[cell], &options, &progress, engines).expect("a run");
@@ -112,9 +94,7 @@ fn trace(classes: &[u32]) -> (tempfile::TempDir, Source) {
 fn a_policy_that_asks_receives_the_class_of_each_page_it_misses() {
     // The class of a page is that of its first reference.
     let (_directory, source) = trace(&[3, 0, 9, 5, u32::MAX, 9, 9, 9]);
-    let with = |classes: [Option<PageClass>; 6]| -> Vec<_> {
-        [7, 8, 9, 1 << 40, 7, 8].into_iter().zip(classes).collect()
-    };
+    let with = |classes: [Option<PageClass>; 6]| -> Vec<_> { [7, 8, 9, 1 << 40, 7, 8].into_iter().zip(classes).collect() };
     let reported = [Some(3), Some(0), Some(5), Some(u32::MAX), Some(3), Some(0)];
     assert_eq!(misses(&source, true), with(reported));
     assert_eq!(misses(&source, false), with([None; 6]));

@@ -15,12 +15,7 @@ const AT_ENDS: [AtEnd; 2] = [AtEnd::Free, AtEnd::Flush];
 
 fn bound(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: AtEnd) -> Bound {
     let recorded: RecordedTrace = trace.iter().copied().collect();
-    let question = BoundQuestion {
-        frames,
-        asymmetry,
-        at_end,
-        warmup: 0,
-    };
+    let question = BoundQuestion { frames, asymmetry, at_end, warmup: 0 };
     solve(&recorded, &question, &QUIET)
 }
 
@@ -79,9 +74,7 @@ fn linear_program(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: At
     };
     let mut hold = |program: &mut Problem, from: usize, to: usize, saves: f64| {
         let held = program.add_var(-saves, (0.0, 1.0));
-        requesting[from + 1..to]
-            .iter_mut()
-            .for_each(|row| row.push(held));
+        requesting[from + 1..to].iter_mut().for_each(|row| row.push(held));
         held
     };
     for (position, &(page, write)) in trace.iter().enumerate() {
@@ -147,10 +140,7 @@ fn tiny_traces_against_every_possible_schedule() {
             gaps += gap;
         }
     }
-    assert!(
-        exact * 100 >= cases * 95,
-        "{exact} of {cases} bounds are exact"
-    );
+    assert!(exact * 100 >= cases * 95, "{exact} of {cases} bounds are exact");
     assert!(gaps / (cases as f64) < 0.005, "gaps of {gaps} in {cases}");
 }
 
@@ -164,14 +154,8 @@ fn small_traces_against_the_linear_program() {
             let program = linear_program(&trace, frames, asymmetry, at_end);
             let bound = bound(&trace, frames, asymmetry, at_end).lower_bound;
             let context = format!("seed {seed}, R = {asymmetry}, {at_end:?}");
-            assert!(
-                bound <= program + 1e-6,
-                "{context}: {bound} above {program}"
-            );
-            assert!(
-                bound >= 0.9985 * program,
-                "{context}: {bound} below {program}"
-            );
+            assert!(bound <= program + 1e-6, "{context}: {bound} above {program}");
+            assert!(bound >= 0.9985 * program, "{context}: {bound} below {program}");
         }
     }
 }
@@ -183,35 +167,18 @@ fn no_policy_is_below_the_bound() {
         let (_directory, source) = file(&trace, "t.txt");
         let recorded = RecordedTrace::read(&source, &QUIET).expect("a trace");
         assert_eq!(recorded.references(), 3000);
-        for (frames, asymmetry, warmup) in
-            [(1, 8.0, 0), (20, 8.0, 0), (20, 0.3, 1000), (140, 32.0, 0)]
-        {
+        for (frames, asymmetry, warmup) in [(1, 8.0, 0), (20, 8.0, 0), (20, 0.3, 1000), (140, 32.0, 0)] {
             for at_end in AT_ENDS {
-                let question = BoundQuestion {
-                    frames,
-                    asymmetry,
-                    at_end,
-                    warmup,
-                };
+                let question = BoundQuestion { frames, asymmetry, at_end, warmup };
                 let bound = solve(&recorded, &question, &QUIET);
                 assert_eq!(bound.references, 3000 - warmup);
-                let options = SimOptions {
-                    at_end,
-                    warmup,
-                    ..SimOptions::default()
-                };
-                let cells: Vec<_> = SPECS
-                    .iter()
-                    .map(|spec| cell(spec, frames, asymmetry))
-                    .collect();
+                let options = SimOptions { at_end, warmup, ..SimOptions::default() };
+                let cells: Vec<_> = SPECS.iter().map(|spec| cell(spec, frames, asymmetry)).collect();
                 let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
                 for (counts, cell) in outcome.counts.iter().zip(&cells) {
                     let bill = counts.misses as f64 + asymmetry * counts.writes as f64;
                     let context = format!("{}, {question:?}, seed {seed}", cell.policy);
-                    assert!(
-                        bill >= bound.lower_bound,
-                        "{context}: {bill} below {bound:?}"
-                    );
+                    assert!(bill >= bound.lower_bound, "{context}: {bill} below {bound:?}");
                 }
             }
         }
@@ -225,11 +192,7 @@ fn the_schedule_has_the_bill_that_the_simulator_computes() {
         let (_directory, source) = file(&trace, "t.parquet");
         for at_end in AT_ENDS {
             let bound = bound(&trace, 40, 8.0, at_end);
-            let options = SimOptions {
-                at_end,
-                threads: 2,
-                ..SimOptions::default()
-            };
+            let options = SimOptions { at_end, threads: 2, ..SimOptions::default() };
             let cells = ["cost-belady", "price-guided"].map(|spec| cell(spec, 40, 8.0));
             let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
             let bills = outcome.counts.iter().zip(&cells).map(|(counts, cell)| {
@@ -237,10 +200,7 @@ fn the_schedule_has_the_bill_that_the_simulator_computes() {
                 (bill, cell.policy.to_string())
             });
             let (bill, policy) = bills.min_by(|a, b| a.0.total_cmp(&b.0)).expect("two");
-            assert_eq!(
-                (Some(bill), Some(policy)),
-                (bound.heuristic, bound.heuristic_policy.map(str::to_owned))
-            );
+            assert_eq!((Some(bill), Some(policy)), (bound.heuristic, bound.heuristic_policy.map(str::to_owned)));
             let gap = bill / bound.lower_bound - 1.0;
             assert!(gap < 0.02, "seed {seed}, {at_end:?}: {gap}");
         }
@@ -250,10 +210,7 @@ fn the_schedule_has_the_bill_that_the_simulator_computes() {
 #[test]
 fn enough_frames_for_all_pages_leave_no_gap() {
     let trace = workload(2, 2000, 60);
-    let distinct = trace
-        .iter()
-        .map(|(page, _)| page)
-        .collect::<std::collections::BTreeSet<_>>();
+    let distinct = trace.iter().map(|(page, _)| page).collect::<std::collections::BTreeSet<_>>();
     let bound = bound(&trace, 1000, 32.0, AtEnd::Free);
     assert_eq!(bound.lower_bound, distinct.len() as f64);
     assert_eq!(bound.heuristic, Some(bound.lower_bound));
@@ -272,12 +229,7 @@ fn the_same_question_has_the_same_answer() {
 fn an_interrupted_bound_is_still_valid() {
     let trace = workload(1, 3000, 150);
     let recorded: RecordedTrace = trace.iter().copied().collect();
-    let question = BoundQuestion {
-        frames: 20,
-        asymmetry: 8.0,
-        at_end: AtEnd::Flush,
-        warmup: 0,
-    };
+    let question = BoundQuestion { frames: 20, asymmetry: 8.0, at_end: AtEnd::Flush, warmup: 0 };
     let full = solve(&recorded, &question, &QUIET);
     assert!(!full.interrupted);
     let stop = AtomicBool::new(false);
@@ -286,24 +238,14 @@ fn an_interrupted_bound_is_still_valid() {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     };
-    let progress = PassControl {
-        report: &after_a_while,
-        stop: &stop,
-    };
+    let progress = PassControl { report: &after_a_while, stop: &stop };
     let part = solve(&recorded, &question, &progress);
     assert!(part.interrupted && part.iterations < full.iterations);
     assert!(part.lower_bound > 0.8 * full.lower_bound);
     assert!(part.lower_bound <= full.heuristic.expect("a schedule"));
     assert!(part.heuristic >= Some(full.lower_bound));
     // Stopped before it began, it has no schedule.
-    let none = solve(
-        &recorded,
-        &question,
-        &PassControl {
-            report: &|_| {},
-            stop: &stop,
-        },
-    );
+    let none = solve(&recorded, &question, &PassControl { report: &|_| {}, stop: &stop });
     assert!(none.interrupted && none.heuristic.is_none());
     assert!(none.lower_bound <= full.lower_bound);
 }

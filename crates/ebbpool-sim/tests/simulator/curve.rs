@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use crate::common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, BufferSize, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions,
-    SimPolicy, Traffic, Warmup, simulate,
+    AtEnd, BufferSize, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Traffic, Warmup,
+    simulate,
 };
 use ebbpool_trace::Source;
 use proptest::prelude::*;
@@ -17,12 +17,7 @@ fn policy(spec: &str) -> SimPolicy {
 }
 
 fn curve_options(sample: Option<f64>, options: &SimOptions) -> CurveOptions {
-    CurveOptions {
-        warmup: Warmup::References(options.warmup),
-        options: options.clone(),
-        asymmetry: 32.0,
-        sample,
-    }
+    CurveOptions { warmup: Warmup::References(options.warmup), options: options.clone(), asymmetry: 32.0, sample }
 }
 
 fn traffic(counts: &Counts) -> Traffic {
@@ -38,10 +33,7 @@ fn traffic(counts: &Counts) -> Traffic {
 }
 
 fn simulated(source: &Source, policy: &str, sizes: &[u64], options: &SimOptions) -> Vec<Traffic> {
-    let cells: Vec<_> = sizes
-        .iter()
-        .map(|&frames| cell(policy, frames, 32.0))
-        .collect();
+    let cells: Vec<_> = sizes.iter().map(|&frames| cell(policy, frames, 32.0)).collect();
     let outcome = simulate(source, &cells, options, &QUIET).expect("a simulation");
     outcome.counts.iter().map(traffic).collect()
 }
@@ -54,42 +46,18 @@ fn traces(pages: u64, longest: usize) -> impl Strategy<Value = Vec<(u64, bool)>>
 
 #[test]
 fn an_example_by_hand() {
-    let trace = [
-        (1, true),
-        (2, false),
-        (1, true),
-        (3, false),
-        (2, true),
-        (4, false),
-        (1, false),
-    ];
+    let trace = [(1, true), (2, false), (1, true), (3, false), (2, true), (4, false), (1, false)];
     let (_directory, source) = file(&trace, "hand.txt");
     let curves = |at_end, warmup| {
-        let options = SimOptions {
-            at_end,
-            warmup,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { at_end, warmup, ..SimOptions::default() };
         Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves")
     };
-    let of = |reads, writes, dirty_left| Traffic {
-        reads,
-        writes,
-        dirty_left,
-        ..Traffic::default()
-    };
+    let of = |reads, writes, dirty_left| Traffic { reads, writes, dirty_left, ..Traffic::default() };
     // Three frames: 2 is dirty at the end.
-    let flushed = Traffic {
-        end_writes: 1,
-        ..of(5, 2, 0)
-    };
+    let flushed = Traffic { end_writes: 1, ..of(5, 2, 0) };
     assert_eq!(curves(AtEnd::Flush, 0).lru().at(3), flushed);
     // 1 was dirty after the warm-up, and is evicted after it.
-    let warm = Traffic {
-        end_writes: 1,
-        dirty_before: 1,
-        ..of(2, 1, 0)
-    };
+    let warm = Traffic { end_writes: 1, dirty_before: 1, ..of(2, 1, 0) };
     assert_eq!(curves(AtEnd::Flush, 4).lru().at(3), warm);
     let curves = curves(AtEnd::Free, 0);
     // One frame: there is no hit; 1 is evicted dirty twice, 2 once.
@@ -100,10 +68,7 @@ fn an_example_by_hand() {
     assert_eq!(curves.lru().at(3), of(5, 1, 1));
     assert_eq!(curves.lru().at(4), of(4, 0, 2));
     assert_eq!(curves.lru().at(400), of(4, 0, 2));
-    assert_eq!(
-        curves.lru().smallest(|traffic| traffic.writes <= 1),
-        Some(3)
-    );
+    assert_eq!(curves.lru().smallest(|traffic| traffic.writes <= 1), Some(3));
     assert_eq!(curves.lru().smallest(|traffic| traffic.reads <= 3), None);
 }
 
@@ -192,10 +157,7 @@ fn samples_have_the_checkpoints_of_the_whole_trace() {
     let options = SimOptions {
         warmup: 100_000,
         threads: 2,
-        checkpoints: Some(CheckpointIntervals {
-            references: NonZeroU64::new(50_000),
-            ..CheckpointIntervals::default()
-        }),
+        checkpoints: Some(CheckpointIntervals { references: NonZeroU64::new(50_000), ..CheckpointIntervals::default() }),
         ..SimOptions::default()
     };
     let sampled = curve_options(Some(0.1), &options);
@@ -212,16 +174,9 @@ fn samples_have_the_checkpoints_of_the_whole_trace() {
             let stated = found.errors.and_then(|errors| errors.writes).unwrap_or(0.0);
             let allowed = stated.max(0.1);
             let near = |found: u64, exact: u64| (found as f64 / exact as f64 - 1.0).abs() < allowed;
-            let Traffic {
-                writes,
-                checkpoint_writes,
-                ..
-            } = found.traffic;
+            let Traffic { writes, checkpoint_writes, .. } = found.traffic;
             assert!(near(writes, exact.writes), "{policy}: {found:?} {exact:?}");
-            assert!(
-                near(checkpoint_writes, exact.checkpoint_writes),
-                "{policy}: {found:?} {exact:?}"
-            );
+            assert!(near(checkpoint_writes, exact.checkpoint_writes), "{policy}: {found:?} {exact:?}");
         }
     }
 }
@@ -234,106 +189,55 @@ fn bill(traffic: Traffic) -> f64 {
 fn sampled_bills_are_within_their_stated_errors() {
     let spec = "zipf:pages=200000,refs=1000000,read-alpha=0.9,write-alpha=1.1,write=0.3,seed=5";
     let source = Source::parse(spec, None).expect("a generator");
-    let options = SimOptions {
-        warmup: 100_000,
-        threads: 2,
-        ..SimOptions::default()
-    };
-    let mut curves = Curves::new(
-        &source,
-        &NoStore,
-        &curve_options(Some(0.1), &options),
-        &QUIET,
-    )
-    .expect("curves");
+    let options = SimOptions { warmup: 100_000, threads: 2, ..SimOptions::default() };
+    let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(0.1), &options), &QUIET).expect("curves");
     let sizes = [3000, 8000, 30_000];
     let (mut sampled, mut within) = (0, 0);
-    for policy in [
-        "cflru",
-        "casa",
-        "cfdc:cluster=4",
-        "fd-static",
-        "clock",
-        "belady",
-    ] {
+    for policy in ["cflru", "casa", "cfdc:cluster=4", "fd-static", "clock", "belady"] {
         let spec = self::policy(policy);
         let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
         let found = curves.at(&requests, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
         for ((&frames, found), exact) in sizes.iter().zip(&found).zip(exact) {
-            assert!(
-                found.sample.rate <= 0.4,
-                "{policy} {frames}: {:?}",
-                found.sample
-            );
+            assert!(found.sample.rate <= 0.4, "{policy} {frames}: {:?}", found.sample);
             let off = bill(found.traffic) / bill(exact) - 1.0;
-            let stated = found
-                .errors
-                .expect("errors of a sample")
-                .cost
-                .expect("a bill");
+            let stated = found.errors.expect("errors of a sample").cost.expect("a bill");
             assert!(off.abs() < 0.1, "{policy} with {frames}: {off:+.3}");
-            assert!(
-                stated < 0.25,
-                "{policy} with {frames}: stated error {stated:.3}"
-            );
+            assert!(stated < 0.25, "{policy} with {frames}: stated error {stated:.3}");
             sampled += 1;
             within += usize::from(off.abs() <= stated);
         }
     }
-    assert!(
-        10 * within >= 9 * sampled,
-        "{within} of {sampled} are within their errors"
-    );
+    assert!(10 * within >= 9 * sampled, "{within} of {sampled} are within their errors");
 }
 
 #[test]
 fn the_smallest_memory_is_found_for_stack_policies_and_others() {
     let source = Source::parse("zipf:pages=3000,refs=60000,write=0.3", None).expect("a generator");
     let options = SimOptions::default();
-    let mut curves = Curves::new(
-        &source,
-        &NoStore,
-        &curve_options(Some(1.0), &options),
-        &QUIET,
-    )
-    .expect("curves");
+    let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(1.0), &options), &QUIET).expect("curves");
     let policies = ["lru", "fifo", "cflru"].map(policy);
     let now = curves.lru().at(90).writes;
     let requests = |traffic: Traffic| 2 * traffic.writes <= now;
     let sizes = [50, 100, 400, 1600];
-    let found = curves
-        .smallest(&policies, &sizes, requests, &QUIET)
-        .expect("answers");
+    let found = curves.smallest(&policies, &sizes, requests, &QUIET).expect("answers");
     for (policy, found) in ["lru", "fifo", "cflru"].iter().zip(found) {
         let found = found.expect("an answer");
         assert_eq!(found.too_few, found.frames - 1, "{policy}");
         let around = simulated(&source, policy, &[found.too_few, found.frames], &options);
-        assert!(
-            !requests(around[0]) && requests(around[1]),
-            "{policy}: {around:?}"
-        );
+        assert!(!requests(around[0]) && requests(around[1]), "{policy}: {around:?}");
         assert_eq!(around[1], found.estimate.traffic);
     }
     let never = curves.smallest(&policies, &sizes, |traffic| traffic.reads == 0, &QUIET);
     assert_eq!(never.expect("no answers"), [None; 3]);
-    let always = curves
-        .smallest(&policies, &sizes, |_| true, &QUIET)
-        .expect("answers");
+    let always = curves.smallest(&policies, &sizes, |_| true, &QUIET).expect("answers");
     assert!(always.iter().flatten().all(|found| found.frames == 1));
 }
 
 #[test]
 fn sizes_are_shares_of_the_pages() {
-    let source =
-        Source::parse("uniform:pages=500,refs=20000,write=0.3", None).expect("a generator");
-    let curves = Curves::new(
-        &source,
-        &NoStore,
-        &curve_options(None, &SimOptions::default()),
-        &QUIET,
-    )
-    .expect("curves");
+    let source = Source::parse("uniform:pages=500,refs=20000,write=0.3", None).expect("a generator");
+    let curves = Curves::new(&source, &NoStore, &curve_options(None, &SimOptions::default()), &QUIET).expect("curves");
     let frames = |size| curves.frames(size).expect("a number of frames");
     let share = |text: &str| frames(BufferSize::Share(text.parse().expect("a share")));
     assert_eq!(share("3%"), 15);
@@ -349,14 +253,8 @@ fn every_clean_pool_is_near_a_run_of_fd_static() {
     let spec = "zipf:pages=8000,refs=200000,read-alpha=0.8,write-alpha=1.1,write=0.3";
     let source = Source::parse(spec, None).expect("a generator");
     for at_end in [AtEnd::Free, AtEnd::Flush] {
-        let options = SimOptions {
-            warmup: 50_000,
-            at_end,
-            threads: 2,
-            ..SimOptions::default()
-        };
-        let curves =
-            Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
+        let options = SimOptions { warmup: 50_000, at_end, threads: 2, ..SimOptions::default() };
+        let curves = Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
         let frames = 800;
         let pools = curves.clean_pools(frames, &QUIET).expect("clean pools");
         assert_eq!(pools.len(), 799);
@@ -368,11 +266,7 @@ fn every_clean_pool_is_near_a_run_of_fd_static() {
             let off = |found: u64, exact: u64| found.abs_diff(exact) as f64 / exact as f64;
             let reads = off(pool.traffic.reads, exact.reads);
             let writes = off(pool.traffic.writes, exact.writes);
-            assert!(
-                reads < TWO_STACK && writes < TWO_STACK,
-                "clean={clean}: {:?}, {exact:?}",
-                pool.traffic
-            );
+            assert!(reads < TWO_STACK && writes < TWO_STACK, "clean={clean}: {:?}, {exact:?}", pool.traffic);
         }
     }
 }

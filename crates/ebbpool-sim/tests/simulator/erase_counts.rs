@@ -13,13 +13,9 @@ use ebbpool_sim::{AtEnd, DeviceObserver, EventLog, EventWriter, SimOptions, simu
 const PAGES: u64 = 160;
 
 fn device(layer: &str) -> AnyDevice {
-    let name = format!(
-        "flash:slc-mt29f4g08aaa,blocks=80,pages_per_block=8,rho=0.6,precondition=full,{layer}"
-    );
+    let name = format!("flash:slc-mt29f4g08aaa,blocks=80,pages_per_block=8,rho=0.6,precondition=full,{layer}");
     let config = name.parse().expect("a device");
-    FlashDevice::new(&config, None, Some(PAGES))
-        .expect("it can be made")
-        .into()
+    FlashDevice::new(&config, None, Some(PAGES)).expect("it can be made").into()
 }
 
 fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> Vec<String> {
@@ -48,20 +44,12 @@ fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> 
 
 fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> Vec<String> {
     let (_directory, source) = file(trace, "t.txt");
-    let recorder = EventWriter {
-        events: Some(EventLog(Vec::new())),
-        series: None,
-        failure: None,
-    };
+    let recorder = EventWriter { events: Some(EventLog(Vec::new())), series: None, failure: None };
     let served = DeviceObserver::new(device(layer), None, recorder);
     let cell = cell(spec, frames, 8.0);
     // The model stops where the trace ends.
-    let options = SimOptions {
-        at_end: AtEnd::Free,
-        ..SimOptions::default()
-    };
-    let (counts, _, served) =
-        simulate_one(&source, &cell, &options, &QUIET, served).expect("a run");
+    let options = SimOptions { at_end: AtEnd::Free, ..SimOptions::default() };
+    let (counts, _, served) = simulate_one(&source, &cell, &options, &QUIET, served).expect("a run");
     let (outcome, recorder) = served.finish(&counts, AtEnd::Free);
     assert_eq!(outcome.failed, None);
     assert!(outcome.flash.expect("a report").erases > 0, "nothing wears");
@@ -75,17 +63,10 @@ fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)])
 #[test]
 fn the_counts_are_those_of_the_device_at_that_moment() {
     for layer in ["ftl=page", "ftl=dftl", "ftl=block", "ftl=bast", "ftl=fast"] {
-        for spec in [
-            "cflru-e",
-            "cflru-e:window=1",
-            "dl-cflru-e",
-            "bplru:block=8,padding=true",
-        ] {
+        for spec in ["cflru-e", "cflru-e:window=1", "dl-cflru-e", "bplru:block=8,padding=true"] {
             for (seed, frames) in [(1, 8), (2, 24)] {
-                let trace: Vec<(u64, bool)> = workload(seed, 6000, PAGES)
-                    .into_iter()
-                    .map(|(page, write)| (page % PAGES, write))
-                    .collect();
+                let trace: Vec<(u64, bool)> =
+                    workload(seed, 6000, PAGES).into_iter().map(|(page, write)| (page % PAGES, write)).collect();
                 let expected = by_the_model(spec, frames, layer, &trace);
                 let events = by_the_simulator(spec, frames, layer, &trace);
                 assert!(events == expected, "{spec}, {frames} frames, {layer}");

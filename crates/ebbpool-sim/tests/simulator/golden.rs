@@ -18,18 +18,15 @@ use std::sync::atomic::AtomicBool;
 
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_sim::{
-    BufferSize, CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, PassControl, ResultStore,
-    SimOptions, SimPolicy, Sweep, SweepRow, Warmup,
+    BufferSize, CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, PassControl, ResultStore, SimOptions, SimPolicy, Sweep,
+    SweepRow, Warmup,
 };
 use ebbpool_trace::Source;
 use serde_json::Value;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
-const QUIET: PassControl = PassControl {
-    report: &|_| {},
-    stop: &NEVER_STOP,
-};
+const QUIET: PassControl = PassControl { report: &|_| {}, stop: &NEVER_STOP };
 
 /// Stores results in memory, and records the keys that were requested and missing.
 #[derive(Default)]
@@ -80,12 +77,8 @@ fn rows(store: &dyn ResultStore) -> Vec<SweepRow> {
 }
 
 fn estimates(store: &dyn ResultStore) -> Vec<Estimate> {
-    let curve_options = CurveOptions {
-        warmup: Warmup::References(100),
-        options: SimOptions::default(),
-        asymmetry: 8.0,
-        sample: Some(0.5),
-    };
+    let curve_options =
+        CurveOptions { warmup: Warmup::References(100), options: SimOptions::default(), asymmetry: 8.0, sample: Some(0.5) };
     let source = source();
     let mut curves = Curves::new(&source, store, &curve_options, &QUIET).expect("curves");
     let policies = [policy("lru"), policy("cflru")];

@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use ebbpool_device::{AnyDevice, DeviceProfile, FlashDevice};
 use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool_sim::{
-    AtEnd, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, PassControl,
-    SimCell, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
-    simulate_on_device, simulate_with_time_lines,
+    AtEnd, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, PassControl, SimCell, SimError, SimOptions,
+    SimPolicy, Warmup, check_guest, guest_policy, simulate, simulate_on_device, simulate_with_time_lines,
 };
 use ebbpool_trace::Source;
 use noting::Noting;
@@ -41,11 +40,7 @@ impl Policy for Queue {
     fn miss(&mut self, _page: Page, _ghost: Option<u32>, _access: Access) {
         self.served += 1;
     }
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         if self.fails_after.is_some_and(|after| self.served > after) {
             let text = format!("reference {}", self.served);
             self.failure.lock().expect("no panic").get_or_insert(text);
@@ -84,11 +79,7 @@ impl GuestPolicy for QueueGuest {
         self.has_miniature
     }
 
-    fn make<'o>(
-        &self,
-        frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
+    fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
         if self.refuses {
             return Err(format!("no room for {frames} frames").into());
         }
@@ -118,40 +109,24 @@ fn source() -> Source {
 
 fn cells(guest: QueueGuest) -> Vec<SimCell> {
     let policy = SimPolicy::Guest(Arc::new(guest));
-    let cell = |frames| SimCell {
-        policy: policy.clone(),
-        frames,
-        asymmetry: 8.0,
-    };
+    let cell = |frames| SimCell { policy: policy.clone(), frames, asymmetry: 8.0 };
     vec![cell(10), cell(100), cell(5000)]
 }
 
 fn run<T>(work: impl FnOnce(&PassControl) -> T) -> T {
     let stop = AtomicBool::new(false);
-    work(&PassControl {
-        report: &|_| {},
-        stop: &stop,
-    })
+    work(&PassControl { report: &|_| {}, stop: &stop })
 }
 
 fn fifo() -> Vec<SimCell> {
-    let cell = |frames| SimCell {
-        policy: "fifo".parse().expect("a policy"),
-        frames,
-        asymmetry: 8.0,
-    };
+    let cell = |frames| SimCell { policy: "fifo".parse().expect("a policy"), frames, asymmetry: 8.0 };
     vec![cell(10), cell(100), cell(5000)]
 }
 
 #[test]
 fn a_guest_has_the_counts_of_the_same_policy_in_the_registry() {
     for (threads, warmup, at_end) in [(1, 0, AtEnd::Free), (2, 3000, AtEnd::Flush)] {
-        let options = SimOptions {
-            threads,
-            warmup,
-            at_end,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { threads, warmup, at_end, ..SimOptions::default() };
         let ours = run(|progress| simulate(&source(), &fifo(), &options, progress));
         let (guests, lines) = run(|progress| {
             let cells = cells(QueueGuest::default());
@@ -172,8 +147,7 @@ fn a_guest_runs_on_a_device() {
     let device = AnyDevice::from(profile.device());
     let options = SimOptions::default();
     let (ours, on_device) =
-        run(|progress| simulate_on_device(&source(), &fifo(), &device, &options, progress))
-            .expect("policies run");
+        run(|progress| simulate_on_device(&source(), &fifo(), &device, &options, progress)).expect("policies run");
     let (guests, extras) = run(|progress| {
         let cells = cells(QueueGuest::default());
         simulate_on_device(&source(), &cells, &device, &options, progress)
@@ -189,17 +163,10 @@ fn a_guest_runs_on_a_device() {
 fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
     let source = Source::parse("zipf:pages=30000,refs=200000,write=0.3", None);
     let source = source.expect("a generator");
-    let options = CurveOptions {
-        warmup: Warmup::References(5000),
-        options: SimOptions::default(),
-        asymmetry: 8.0,
-        sample: Some(0.1),
-    };
+    let options =
+        CurveOptions { warmup: Warmup::References(5000), options: SimOptions::default(), asymmetry: 8.0, sample: Some(0.1) };
     let fifo = SimPolicy::Registered("fifo".parse().expect("a policy"));
-    let sampled = QueueGuest {
-        has_miniature: true,
-        ..QueueGuest::default()
-    };
+    let sampled = QueueGuest { has_miniature: true, ..QueueGuest::default() };
     let queue = SimPolicy::Guest(Arc::new(sampled));
     assert_eq!(queue.to_string(), "queue");
     run(|progress| {
@@ -220,12 +187,8 @@ fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
 
 #[test]
 fn a_guest_of_which_nothing_is_known_runs_on_all_pages() {
-    let options = CurveOptions {
-        warmup: Warmup::References(0),
-        options: SimOptions::default(),
-        asymmetry: 8.0,
-        sample: Some(0.1),
-    };
+    let options =
+        CurveOptions { warmup: Warmup::References(0), options: SimOptions::default(), asymmetry: 8.0, sample: Some(0.1) };
     let queue = SimPolicy::Guest(Arc::new(QueueGuest::default()));
     run(|progress| {
         let source = Source::parse("zipf:pages=30000,refs=50000", None).expect("a generator");
@@ -237,16 +200,9 @@ fn a_guest_of_which_nothing_is_known_runs_on_all_pages() {
 
 #[test]
 fn a_guest_that_fails_ends_a_curve() {
-    let options = CurveOptions {
-        warmup: Warmup::References(0),
-        options: SimOptions::default(),
-        asymmetry: 8.0,
-        sample: Some(1.0),
-    };
-    let queue = SimPolicy::Guest(Arc::new(QueueGuest {
-        fails_after: Some(5000),
-        ..QueueGuest::default()
-    }));
+    let options =
+        CurveOptions { warmup: Warmup::References(0), options: SimOptions::default(), asymmetry: 8.0, sample: Some(1.0) };
+    let queue = SimPolicy::Guest(Arc::new(QueueGuest { fails_after: Some(5000), ..QueueGuest::default() }));
     run(|progress| {
         let source = source();
         let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
@@ -268,21 +224,14 @@ fn the_policy_of_a_guest_runs_elsewhere() {
     *guest.failure.lock().expect("no panic") = Some("late".into());
     let failed = check_guest(&guest).expect_err("a failure").to_string();
     assert!(failed.contains("late"), "{failed}");
-    let refuses = QueueGuest {
-        refuses: true,
-        ..QueueGuest::default()
-    };
+    let refuses = QueueGuest { refuses: true, ..QueueGuest::default() };
     assert!(guest_policy(&refuses, 2).is_err());
 }
 
 #[test]
 fn a_guest_whose_policy_asks_for_costs_that_it_does_not_declare_is_refused() {
-    let guest = || QueueGuest {
-        asks: Some(Capabilities::COSTS),
-        ..QueueGuest::default()
-    };
-    let ran =
-        run(|progress| simulate(&source(), &cells(guest()), &SimOptions::default(), progress));
+    let guest = || QueueGuest { asks: Some(Capabilities::COSTS), ..QueueGuest::default() };
+    let ran = run(|progress| simulate(&source(), &cells(guest()), &SimOptions::default(), progress));
     let elsewhere = guest_policy(&guest(), 10).map(drop);
     for refused in [ran.map(drop), elsewhere] {
         let text = refused.expect_err("costs would be ignored").to_string();
@@ -297,22 +246,13 @@ fn a_guest_that_asks_for_what_no_guest_gets_is_refused() {
         (Capabilities::PROBABILITIES, "the future"),
         (Capabilities::ERASE_COUNTS, "how often blocks were erased"),
     ] {
-        let guest = || QueueGuest {
-            asks: Some(asked),
-            ..QueueGuest::default()
-        };
+        let guest = || QueueGuest { asks: Some(asked), ..QueueGuest::default() };
         let cells = cells(guest());
         let options = SimOptions::default();
         let failed = run(|progress| simulate(&source(), &cells, &options, progress));
         let text = failed.err().map(|error| error.to_string());
-        assert!(
-            text.as_ref().is_some_and(|text| text.contains(why)),
-            "{asked:?}: {text:?}"
-        );
-        assert_eq!(
-            guest_policy(&guest(), 10).is_err(),
-            asked != Capabilities::ERASE_COUNTS
-        );
+        assert!(text.as_ref().is_some_and(|text| text.contains(why)), "{asked:?}: {text:?}");
+        assert_eq!(guest_policy(&guest(), 10).is_err(), asked != Capabilities::ERASE_COUNTS);
     }
 }
 
@@ -327,29 +267,17 @@ fn a_guest_that_fails_ends_the_pass() {
             other => panic!("{other}"),
         }
     };
-    let refused = failed(QueueGuest {
-        refuses: true,
-        ..QueueGuest::default()
-    });
+    let refused = failed(QueueGuest { refuses: true, ..QueueGuest::default() });
     assert_eq!(refused, "queue: no room for 10 frames");
-    let failed = failed(QueueGuest {
-        fails_after: Some(5000),
-        ..QueueGuest::default()
-    });
+    let failed = failed(QueueGuest { fails_after: Some(5000), ..QueueGuest::default() });
     assert!(failed.starts_with("queue: reference 500"), "{failed}");
 }
 
 #[test]
 fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
     let stop = AtomicBool::new(true);
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
-    let cells = cells(QueueGuest {
-        refuses: true,
-        ..QueueGuest::default()
-    });
+    let progress = PassControl { report: &|_| {}, stop: &stop };
+    let cells = cells(QueueGuest { refuses: true, ..QueueGuest::default() });
     let options = SimOptions::default();
     let stopped = simulate(&source(), &cells, &options, &progress);
     assert!(matches!(stopped, Err(SimError::Interrupted)));
@@ -366,31 +294,16 @@ impl GuestPolicy for NotingGuest {
         "noting"
     }
 
-    fn make<'o>(
-        &self,
-        _frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
-        Ok(host.run(Noting {
-            declares: self.declares,
-            called: Arc::clone(&self.called),
-            queue: VecDeque::new(),
-        }))
+    fn make<'o>(&self, _frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
+        Ok(host.run(Noting { declares: self.declares, called: Arc::clone(&self.called), queue: VecDeque::new() }))
     }
 }
 
 /// What the simulator calls of a guest that declares this.
 fn called(declares: Capabilities, device: Option<&AnyDevice>) -> Result<Capabilities, SimError> {
     let called = Arc::new(Mutex::new(Capabilities::empty()));
-    let guest = NotingGuest {
-        declares,
-        called: Arc::clone(&called),
-    };
-    let cells = [SimCell {
-        policy: SimPolicy::Guest(Arc::new(guest)),
-        frames: 100,
-        asymmetry: 8.0,
-    }];
+    let guest = NotingGuest { declares, called: Arc::clone(&called) };
+    let cells = [SimCell { policy: SimPolicy::Guest(Arc::new(guest)), frames: 100, asymmetry: 8.0 }];
     // With classes, times and rings.
     let source = Source::parse("tpcc:warehouses=1,refs=20000", None).expect("a generator");
     let options = SimOptions::default();
@@ -437,8 +350,5 @@ fn erase_counts_are_for_guests_on_devices_that_have_them() {
     let device = AnyDevice::from(profile.device());
     let refused = called(Capabilities::ERASE_COUNTS, Some(&device)).map_err(|e| e.to_string());
     let refused = refused.expect_err("it has none");
-    assert!(
-        refused.contains("how often blocks were erased"),
-        "{refused}"
-    );
+    assert!(refused.contains("how often blocks were erased"), "{refused}");
 }

@@ -9,9 +9,7 @@ use ebbpool_model::workload::RandomWorkload;
 use ebbpool_model::{ModelEvent, model};
 use ebbpool_policy::{Capabilities, registry};
 use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve};
-use ebbpool_sim::{
-    AtEnd, BufferSize, Counts, NoStore, SimCell, SimError, SimOptions, Sweep, Warmup, simulate,
-};
+use ebbpool_sim::{AtEnd, BufferSize, Counts, NoStore, SimCell, SimError, SimOptions, Sweep, Warmup, simulate};
 use ebbpool_trace::{Batch, PageProbability, Source};
 
 fn source(spec: &str) -> Source {
@@ -36,12 +34,7 @@ fn probabilities(source: &Source, pages: u64) -> Vec<PageProbability> {
 
 fn counted(source: &Source, cells: &[SimCell], warmup: u64) -> Vec<Counts> {
     // The bounds below are those of references, without an end.
-    let options = SimOptions {
-        warmup,
-        at_end: AtEnd::Free,
-        threads: 2,
-        ..SimOptions::default()
-    };
+    let options = SimOptions { warmup, at_end: AtEnd::Free, threads: 2, ..SimOptions::default() };
     let outcome = simulate(source, cells, &options, &QUIET);
     outcome.expect("a simulation").counts
 }
@@ -86,13 +79,7 @@ fn limit(pages: &[PageProbability], frames: usize, asymmetry: f64) -> f64 {
 }
 
 /// The misses and writes of the model after a warm-up.
-fn modelled(
-    spec: &str,
-    trace: &[(u64, bool)],
-    pages: &[PageProbability],
-    cell: &SimCell,
-    warmup: usize,
-) -> (u64, u64) {
+fn modelled(spec: &str, trace: &[(u64, bool)], pages: &[PageProbability], cell: &SimCell, warmup: usize) -> (u64, u64) {
     let mut model = model(spec, cell.frames as usize);
     model.costs(cell.asymmetry);
     let known = (0..).zip(pages);
@@ -124,8 +111,7 @@ fn simulations_agree_with_the_model() {
         let trace = references(&source);
         let pages = probabilities(&source, 300);
         for policy in ["informed", "ace:policy=informed,batch=4"] {
-            let cells = [(1, 4.0), (7, 0.0), (7, 32.0), (60, 1.0)]
-                .map(|(frames, asymmetry)| cell(policy, frames, asymmetry));
+            let cells = [(1, 4.0), (7, 0.0), (7, 32.0), (60, 1.0)].map(|(frames, asymmetry)| cell(policy, frames, asymmetry));
             for warmup in [0, 2500] {
                 let counts = counted(&source, &cells, warmup);
                 for (counts, cell) in counts.iter().zip(&cells) {
@@ -144,23 +130,11 @@ fn simulations_agree_with_the_model() {
 #[test]
 fn three_pages_by_hand() {
     let page = |reference, write| PageProbability { reference, write };
-    let pages = [
-        page(1.0 / 2.0, 0.0),
-        page(1.0 / 3.0, 1.0 / 3.0),
-        page(1.0 / 6.0, 0.0),
-    ];
+    let pages = [page(1.0 / 2.0, 0.0), page(1.0 / 3.0, 1.0 / 3.0), page(1.0 / 6.0, 0.0)];
     // R0 W1 R2: 1 is dirty, so 0 is evicted. R0: 2 is evicted, worth 1/6. W1 hits. R2: 0, again.
     let round = [(0, false), (1, true), (2, false)];
     let trace = [round, round].concat();
-    let with = |asymmetry| {
-        modelled(
-            "informed",
-            &trace,
-            &pages,
-            &cell("informed", 2, asymmetry),
-            0,
-        )
-    };
+    let with = |asymmetry| modelled("informed", &trace, &pages, &cell("informed", 2, asymmetry), 0);
     assert_eq!(with(4.0), (5, 0));
     // If writes are free, 1 is worth 1/3: R2 evicts and writes it, R0 hits, W1 evicts 2, R2 evicts and writes 1.
     assert_eq!(with(0.0), (5, 2));
@@ -177,14 +151,8 @@ fn three_pages_by_hand() {
 #[test]
 fn the_cost_tends_to_that_of_the_best_pages() {
     for (generator, pages) in [
-        (
-            "zipf:pages=30,refs=600000,read-alpha=0.6,write-alpha=1.2,write=0.4",
-            30,
-        ),
-        (
-            "zipf:pages=30,refs=600000,read-alpha=1,write=0.3,shared=true",
-            30,
-        ),
+        ("zipf:pages=30,refs=600000,read-alpha=0.6,write-alpha=1.2,write=0.4", 30),
+        ("zipf:pages=30,refs=600000,read-alpha=1,write=0.3,shared=true", 30),
         ("self-similar:pages=25,refs=600000,write=0.5,seed=7", 25),
         ("uniform:pages=12,refs=600000,write=0.2", 12),
     ] {
@@ -198,10 +166,7 @@ fn the_cost_tends_to_that_of_the_best_pages() {
                 let ratio = bill(counts, asymmetry) / limit;
                 let context = format!("{generator}, {frames} frames, R = {asymmetry}: {ratio}");
                 assert!((0.97..1.03).contains(&ratio), "{context}");
-                assert!(
-                    limit >= least_cost(&known, frames as usize, asymmetry) - 1e-9,
-                    "{context}"
-                );
+                assert!(limit >= least_cost(&known, frames as usize, asymmetry) - 1e-9, "{context}");
             }
         }
     }
@@ -223,9 +188,7 @@ fn no_online_policy_costs_less() {
         let known = probabilities(&source, 1500);
         for asymmetry in [1.0, 16.0] {
             let online = registry::entries().iter();
-            let online = online.filter(|entry| {
-                entry.online() && !entry.capabilities.contains(Capabilities::ERASE_COUNTS)
-            });
+            let online = online.filter(|entry| entry.online() && !entry.capabilities.contains(Capabilities::ERASE_COUNTS));
             let names = online.map(|entry| entry.name).chain(["informed"]);
             let names: Vec<&str> = names.collect();
             let cells = |frames| names.iter().map(move |name| cell(name, frames, asymmetry));
@@ -239,14 +202,8 @@ fn no_online_policy_costs_less() {
                 let least = least_cost(&known, frames, asymmetry);
                 for (name, bill) in names.iter().zip(&bills) {
                     let context = format!("{name}, {frames} frames, R = {asymmetry}, {generator}");
-                    assert!(
-                        informed <= (1.0 + SLACK) * bill,
-                        "{context}: {bill} {informed}"
-                    );
-                    assert!(
-                        *bill >= (1.0 - 4.0 * SLACK) * least,
-                        "{context}: {bill} {least}"
-                    );
+                    assert!(informed <= (1.0 + SLACK) * bill, "{context}: {bill} {informed}");
+                    assert!(*bill >= (1.0 - 4.0 * SLACK) * least, "{context}: {bill} {least}");
                 }
             }
         }
@@ -259,12 +216,7 @@ fn the_offline_bound_is_below() {
         let source = source(&generator.replace("refs=90000", "refs=20000"));
         let trace = RecordedTrace::read(&source, &QUIET).expect("a trace");
         for (frames, asymmetry) in [(15, 1.0), (90, 16.0)] {
-            let question = BoundQuestion {
-                frames,
-                asymmetry,
-                at_end: AtEnd::Free,
-                warmup: 0,
-            };
+            let question = BoundQuestion { frames, asymmetry, at_end: AtEnd::Free, warmup: 0 };
             let bound = solve(&trace, &question, &QUIET).lower_bound;
             let counts = counted(&source, &[cell("informed", frames, asymmetry)], 0);
             let whole = bill(&counts[0], asymmetry) * counts[0].references as f64;
@@ -279,10 +231,8 @@ fn best_cost(pages: &[PageProbability], frames: usize, asymmetry: f64) -> f64 {
     type Buffer = Vec<(usize, bool)>;
     let mut buffers: Vec<Buffer> = vec![Vec::new()];
     for page in 0..pages.len() {
-        let with = buffers
-            .clone()
-            .into_iter()
-            .flat_map(|buffer| [false, true].map(|dirty| [&buffer[..], &[(page, dirty)]].concat()));
+        let with =
+            buffers.clone().into_iter().flat_map(|buffer| [false, true].map(|dirty| [&buffer[..], &[(page, dirty)]].concat()));
         buffers.extend(with.collect::<Vec<_>>());
     }
     buffers.retain(|buffer| buffer.len() == frames);
@@ -327,13 +277,8 @@ fn best_cost(pages: &[PageProbability], frames: usize, asymmetry: f64) -> f64 {
             each.sum()
         };
         let after: Vec<f64> = steps.iter().map(next).collect();
-        let grown = after
-            .iter()
-            .zip(&costs)
-            .map(|(after, before)| after - before);
-        let (least, most) = grown.fold((f64::INFINITY, f64::NEG_INFINITY), |range, it| {
-            (range.0.min(it), range.1.max(it))
-        });
+        let grown = after.iter().zip(&costs).map(|(after, before)| after - before);
+        let (least, most) = grown.fold((f64::INFINITY, f64::NEG_INFINITY), |range, it| (range.0.min(it), range.1.max(it)));
         if most - least < 1e-9 {
             return (least + most) / 2.0;
         }
@@ -397,10 +342,7 @@ fn a_trace_without_probabilities_is_refused_before_it_is_read() {
                 assert!(matches!(error, SimError::NoProbabilities { .. }), "{error}");
                 let text = error.to_string();
                 assert!(text.starts_with(source.label()), "{text}");
-                assert!(
-                    text.ends_with("one of zipf, uniform, self-similar"),
-                    "{text}"
-                );
+                assert!(text.ends_with("one of zipf, uniform, self-similar"), "{text}");
             }
         }
     }

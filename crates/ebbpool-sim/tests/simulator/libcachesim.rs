@@ -11,37 +11,21 @@ use ebbpool_sim::{PassControl, SimCell, SimOptions, simulate};
 use ebbpool_trace::{ReadOptions, Source};
 
 /// Policies with exactly the same counts.
-const EXACT: &[&str] = &[
-    "fifo", "lru", "clock", "gclock", "s3-fifo", "sieve", "belady",
-];
+const EXACT: &[&str] = &["fifo", "lru", "clock", "gclock", "s3-fifo", "sieve", "belady"];
 
 /// The largest difference of other policies, as a share of the misses.
 const NEAR: f64 = 0.02;
 
 /// Policies that differ more, with the trace and the difference; their documentation explains why.
-const EXPLAINED: &[(&str, &str, f64)] = &[
-    ("w-tinylfu", "loops", 0.09),
-    ("w-tinylfu", "phases", 0.13),
-    ("w-tinylfu", "mixed", 0.18),
-];
+const EXPLAINED: &[(&str, &str, f64)] =
+    &[("w-tinylfu", "loops", 0.09), ("w-tinylfu", "phases", 0.13), ("w-tinylfu", "mixed", 0.18)];
 
 /// Policies that must be among those compared.
-const AT_LEAST: &[&str] = &[
-    "fifo",
-    "lru",
-    "clock",
-    "lirs",
-    "s3-fifo",
-    "sieve",
-    "w-tinylfu",
-    "belady",
-];
+const AT_LEAST: &[&str] = &["fifo", "lru", "clock", "lirs", "s3-fifo", "sieve", "w-tinylfu", "belady"];
 
 /// The range of misses that agree with libCacheSim's.
 fn agreeing(policy: &str, trace: &str, misses: u64) -> RangeInclusive<u64> {
-    let explained = EXPLAINED
-        .iter()
-        .find(|(name, on, _)| (*name, *on) == (policy, trace));
+    let explained = EXPLAINED.iter().find(|(name, on, _)| (*name, *on) == (policy, trace));
     let share = match explained {
         Some((_, _, share)) => *share,
         None if EXACT.contains(&policy) => 0.0,
@@ -81,8 +65,7 @@ fn traces() -> Vec<(String, Source)> {
 fn goldens() -> BTreeMap<String, Vec<Golden>> {
     let mut goldens: BTreeMap<String, Vec<Golden>> = BTreeMap::new();
     for line in lines("goldens.tsv").iter().skip(1) {
-        let [trace, policy, frames, references, misses] = line.split('\t').collect::<Vec<_>>()[..]
-        else {
+        let [trace, policy, frames, references, misses] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("five columns: {line}");
         };
         let number = |text: &str| text.parse().expect("a number");
@@ -98,50 +81,30 @@ fn goldens() -> BTreeMap<String, Vec<Golden>> {
 
 /// A cell per golden whose policy exists.
 fn cells(goldens: &[Golden]) -> Vec<(&Golden, SimCell)> {
-    let cell = |golden: &Golden| {
-        Some(SimCell {
-            policy: golden.policy.parse().ok()?,
-            frames: golden.frames,
-            asymmetry: 1.0,
-        })
-    };
-    goldens
-        .iter()
-        .filter_map(|golden| Some((golden, cell(golden)?)))
-        .collect()
+    let cell = |golden: &Golden| Some(SimCell { policy: golden.policy.parse().ok()?, frames: golden.frames, asymmetry: 1.0 });
+    goldens.iter().filter_map(|golden| Some((golden, cell(golden)?))).collect()
 }
 
 #[test]
 fn misses_agree_with_libcachesim() {
     static NEVER_STOP: AtomicBool = AtomicBool::new(false);
-    let quiet = PassControl {
-        report: &|_| {},
-        stop: &NEVER_STOP,
-    };
+    let quiet = PassControl { report: &|_| {}, stop: &NEVER_STOP };
     let goldens = goldens();
     let mut differing = Vec::new();
     let mut compared = BTreeSet::new();
     for (trace, source) in traces() {
-        let (goldens, cells): (Vec<&Golden>, Vec<SimCell>) =
-            cells(&goldens[&trace]).into_iter().unzip();
+        let (goldens, cells): (Vec<&Golden>, Vec<SimCell>) = cells(&goldens[&trace]).into_iter().unzip();
         let outcome = simulate(&source, &cells, &SimOptions::default(), &quiet);
         let counts = outcome.expect("a simulation").counts;
         for ((golden, cell), ours) in goldens.into_iter().zip(cells).zip(counts) {
             assert_eq!(ours.references, golden.references, "{trace}");
-            let name = cell
-                .policy
-                .registered()
-                .expect("of the registry")
-                .entry()
-                .name;
+            let name = cell.policy.registered().expect("of the registry").entry().name;
             compared.insert(name);
             let (ours, theirs) = (ours.misses, golden.misses);
             if !agreeing(name, &trace, theirs).contains(&ours) {
                 let more = (ours as f64 / theirs as f64 - 1.0) * 100.0;
                 let Golden { policy, frames, .. } = golden;
-                differing.push(format!(
-                    "{policy}, {frames} frames, {trace}: {ours} misses, {more:+.2} % of {theirs}"
-                ));
+                differing.push(format!("{policy}, {frames} frames, {trace}: {ours} misses, {more:+.2} % of {theirs}"));
             }
         }
     }

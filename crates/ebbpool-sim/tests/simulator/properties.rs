@@ -12,9 +12,8 @@ use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
 use ebbpool_policy::{Capabilities, PolicySpec};
 use ebbpool_sim::{
-    AtEnd, BufferSize, DeviceObserver, DeviceOutcome, EventLog, EventWriter, NoObserver, NoStore,
-    PassControl, ResultStore, Series, SimCell, SimError, SimOptions, Sweep, Warmup, simulate,
-    simulate_one,
+    AtEnd, BufferSize, DeviceObserver, DeviceOutcome, EventLog, EventWriter, NoObserver, NoStore, PassControl, ResultStore,
+    Series, SimCell, SimError, SimOptions, Sweep, Warmup, simulate, simulate_one,
 };
 use ebbpool_trace::Source;
 
@@ -48,10 +47,7 @@ fn lines(recorder: EventWriter<Vec<u8>>) -> (Vec<String>, Vec<String>) {
 
 /// Options with which the end of a trace writes nothing.
 fn ends_free() -> SimOptions {
-    SimOptions {
-        at_end: AtEnd::Free,
-        ..SimOptions::default()
-    }
+    SimOptions { at_end: AtEnd::Free, ..SimOptions::default() }
 }
 
 #[test]
@@ -60,11 +56,7 @@ fn threads_change_nothing() {
     let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
     let cells = cells(&[7, 64]);
     let run = |threads| {
-        let options = SimOptions {
-            threads,
-            warmup: 1000,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { threads, warmup: 1000, ..SimOptions::default() };
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         (outcome.counts, outcome.facts)
     };
@@ -73,12 +65,8 @@ fn threads_change_nothing() {
     assert_eq!(one, run(4));
     // Other cells in the same pass do not matter either.
     for at in [0, 11, cells.len() - 1] {
-        let options = SimOptions {
-            warmup: 1000,
-            ..SimOptions::default()
-        };
-        let (counts, facts, NoObserver) =
-            simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
+        let options = SimOptions { warmup: 1000, ..SimOptions::default() };
+        let (counts, facts, NoObserver) = simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
         assert_eq!((counts, facts), (one.0[at], one.1));
     }
 }
@@ -99,11 +87,7 @@ fn no_page_is_evicted_while_there_is_room() {
         }
         assert_eq!(counts.misses, pages, "{cell:?}");
         // A server cleans pages also where none has to be evicted.
-        if cell
-            .policy
-            .capabilities()
-            .contains(Capabilities::BACKGROUND_WRITES)
-        {
+        if cell.policy.capabilities().contains(Capabilities::BACKGROUND_WRITES) {
             let in_background = counts.background_writes + counts.checkpoint_writes;
             assert_eq!(counts.writes, in_background, "{cell:?}");
             continue;
@@ -115,8 +99,7 @@ fn no_page_is_evicted_while_there_is_room() {
     for frames in [pages, pages + 1, u64::MAX] {
         let cell = cell("fd-buffer:interval=100", frames, 8.0);
         let options = ends_free();
-        let (_, _, recorder) =
-            simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+        let (_, _, recorder) = simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
         assert_eq!(lines(recorder).0, ["# counted from here"]);
     }
 }
@@ -125,11 +108,7 @@ fn no_page_is_evicted_while_there_is_room() {
 fn an_empty_trace_is_refused() {
     for name in ["t.parquet", "t.txt", "t.u32"] {
         let (_directory, source) = file(&[], name);
-        for cells in [
-            vec![],
-            vec![cell("lru", 3, 1.0)],
-            vec![cell("belady", u64::MAX, 1.0), cell("cfdc", 3, 1.0)],
-        ] {
+        for cells in [vec![], vec![cell("lru", 3, 1.0)], vec![cell("belady", u64::MAX, 1.0), cell("cfdc", 3, 1.0)]] {
             let outcome = simulate(&source, &cells, &SimOptions::default(), &QUIET);
             assert!(matches!(outcome, Err(SimError::Empty { .. })), "{name}");
         }
@@ -140,10 +119,7 @@ fn an_empty_trace_is_refused() {
 fn a_warm_up_leaves_something_to_count() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
     let run = |cell: &SimCell, warmup| {
-        let options = SimOptions {
-            warmup,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { warmup, ..SimOptions::default() };
         simulate(&source, std::slice::from_ref(cell), &options, &QUIET)
     };
     for spec in ["lru", "belady"] {
@@ -152,9 +128,7 @@ fn a_warm_up_leaves_something_to_count() {
         assert_eq!(last.counts[0].references, 1);
         for too_much in [500, 501, u64::MAX] {
             match run(&cell, too_much) {
-                Err(SimError::AllWarmup {
-                    references, warmup, ..
-                }) => assert_eq!((references, warmup), (500, too_much)),
+                Err(SimError::AllWarmup { references, warmup, .. }) => assert_eq!((references, warmup), (500, too_much)),
                 other => panic!("{other:?}"),
             }
         }
@@ -165,10 +139,7 @@ fn a_warm_up_leaves_something_to_count() {
 fn a_simulation_stops_on_request() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
     let stop = AtomicBool::new(true);
-    let stopped = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
+    let stopped = PassControl { report: &|_| {}, stop: &stop };
     for spec in ["lru", "belady"] {
         let cell = cell(spec, 7, 1.0);
         let options = SimOptions::default();
@@ -180,10 +151,7 @@ fn a_simulation_stops_on_request() {
     // In the middle of a trace that would take hours.
     let endless = Source::parse("zipf:pages=1000,refs=1000000000000", None).expect("a generator");
     let stop = AtomicBool::new(false);
-    let soon = PassControl {
-        report: &|_| stop.store(true, Ordering::Relaxed),
-        stop: &stop,
-    };
+    let soon = PassControl { report: &|_| stop.store(true, Ordering::Relaxed), stop: &stop };
     let cells = [cell("lru", 7, 1.0), cell("cfdc", 7, 1.0)];
     let outcome = simulate(&endless, &cells, &SimOptions::default(), &soon);
     assert!(matches!(outcome, Err(SimError::Interrupted)));
@@ -193,10 +161,8 @@ fn a_simulation_stops_on_request() {
 fn progress_goes_from_0_to_1() {
     let (_directory, source) = file(&workload(1, 600_000, 20), "t.parquet");
     let reported = std::sync::Mutex::new(Vec::new());
-    let progress = PassControl {
-        report: &|share| reported.lock().expect("not poisoned").push(share),
-        stop: &AtomicBool::new(false),
-    };
+    let progress =
+        PassControl { report: &|share| reported.lock().expect("not poisoned").push(share), stop: &AtomicBool::new(false) };
     let cells = [cell("lru", 7, 1.0)];
     simulate(&source, &cells, &SimOptions::default(), &progress).expect("a simulation");
     let reported = reported.into_inner().expect("not poisoned");
@@ -211,24 +177,16 @@ fn the_largest_page_is_a_page() {
     let (_directory, source) = file(&trace, "t.txt");
     // With padding whole blocks are written.
     for &spec in SPECS.iter().filter(|spec| !spec.contains("padding")) {
-        let options = SimOptions {
-            at_end: AtEnd::Flush,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { at_end: AtEnd::Flush, ..SimOptions::default() };
         let cell = cell(spec, 1, 8.0);
-        let (counts, facts, recorder) =
-            simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+        let (counts, facts, recorder) = simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
         assert_eq!((counts.misses, counts.writes), (4, 2), "{spec}");
         assert_eq!((counts.cluster_switches, counts.dirty_left), (2, 0));
         assert_eq!((facts.distinct_pages, facts.cluster_switches), (3, 4));
         let (events, _) = lines(recorder);
         let expected = [
-            "# counted from here",
-            "write 18446744073709551615",
-            "evict 18446744073709551615",
-            "evict 0",
-            "evict 18446744073709551615",
-            "write 1",
+            "# counted from here", "write 18446744073709551615", "evict 18446744073709551615", "evict 0",
+            "evict 18446744073709551615", "write 1",
         ];
         assert_eq!(events, expected, "{spec}");
     }
@@ -241,26 +199,17 @@ fn events_agree_with_the_counts() {
     let (_directory, source) = file(&trace, "t.parquet");
     for &spec in SPECS {
         for (warmup, at_end) in [(0, AtEnd::Free), (4321, AtEnd::Free), (4321, AtEnd::Flush)] {
-            let options = SimOptions {
-                warmup,
-                at_end,
-                ..SimOptions::default()
-            };
+            let options = SimOptions { warmup, at_end, ..SimOptions::default() };
             let context = format!("{spec}, {options:?}");
             let cell = cell(spec, 64, 8.0);
-            let (counts, facts, recorder) =
-                simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
-            let quiet = simulate(&source, std::slice::from_ref(&cell), &options, &QUIET)
-                .expect("a simulation");
+            let (counts, facts, recorder) = simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+            let quiet = simulate(&source, std::slice::from_ref(&cell), &options, &QUIET).expect("a simulation");
             assert_eq!((counts, facts), (quiet.counts[0], quiet.facts), "{context}");
 
             let (events, series) = lines(recorder);
             let marks = events.iter().filter(|line| line.starts_with('#')).count();
             assert_eq!(marks, 1, "{context}");
-            let counted: Vec<&String> = events
-                .iter()
-                .skip_while(|line| *line != "# counted from here")
-                .collect();
+            let counted: Vec<&String> = events.iter().skip_while(|line| *line != "# counted from here").collect();
             let of = |word| counted.iter().filter(|l| l.starts_with(word)).count() as u64;
             let not_counted = match at_end {
                 AtEnd::Free => 0,
@@ -277,10 +226,7 @@ fn events_agree_with_the_counts() {
                 assert_eq!(of("evict "), counts.misses - filled, "{context}");
             }
 
-            assert_eq!(
-                series[0],
-                "reference,clean,dirty,target,asymmetry,pc,pd,pdw"
-            );
+            assert_eq!(series[0], "reference,clean,dirty,target,asymmetry,pc,pd,pdw");
             assert_eq!(series.len(), 1 + REFERENCES / 1000, "{context}");
             for (row, at) in series[1..].iter().zip(1u64..) {
                 let fields: Vec<&str> = row.split(',').collect();
@@ -300,10 +246,7 @@ fn events_agree_with_the_model() {
     const WARMUP: usize = 700;
     let trace = workload(2, 5000, 160);
     let (_directory, source) = file(&trace, "t.txt");
-    for &spec in SPECS
-        .iter()
-        .filter(|spec| cell(spec, 1, 1.0).policy.online())
-    {
+    for &spec in SPECS.iter().filter(|spec| cell(spec, 1, 1.0).policy.online()) {
         let mut model = model(spec, 20);
         model.costs(8.0);
         let (mut expected, mut rows) = (Vec::new(), Vec::new());
@@ -326,13 +269,8 @@ fn events_agree_with_the_model() {
                 rows.push((position + 1, resident.len() - dirty, dirty, model.target()));
             }
         }
-        let options = SimOptions {
-            warmup: WARMUP as u64,
-            ..ends_free()
-        };
-        let (_, _, recorder) =
-            simulate_one(&source, &cell(spec, 20, 8.0), &options, &QUIET, recorder())
-                .expect("a run");
+        let options = SimOptions { warmup: WARMUP as u64, ..ends_free() };
+        let (_, _, recorder) = simulate_one(&source, &cell(spec, 20, 8.0), &options, &QUIET, recorder()).expect("a run");
         let (events, series) = lines(recorder);
         assert_eq!(events, expected, "{spec}");
         assert_eq!(series.len(), 1 + rows.len(), "{spec}");
@@ -374,10 +312,7 @@ fn a_wrapper_of_one_policy_is_that_policy() {
     let servers = ["postgres", "innodb", "sqlite"];
     for name in servers {
         let of_server = |text: &&String| text.contains(&format!("({name}"));
-        assert!(
-            refused.iter().filter(of_server).count() >= 2,
-            "{name}: {refused:?}"
-        );
+        assert!(refused.iter().filter(of_server).count() >= 2, "{name}: {refused:?}");
     }
 }
 
@@ -386,10 +321,7 @@ fn a_sweep_equals_its_runs() {
     const REFERENCES: u64 = 5000;
     let trace = workload(1, REFERENCES as usize, 300);
     let (_directory, source) = file(&trace, "t.txt");
-    for (warmup, warm) in [
-        (Warmup::References(300), 300),
-        (Warmup::Share("12.5%".parse().expect("a share")), 625),
-    ] {
+    for (warmup, warm) in [(Warmup::References(300), 300), (Warmup::Share("12.5%".parse().expect("a share")), 625)] {
         let sweep = Sweep {
             policies: SPECS.iter().map(|s| s.parse().expect("one")).collect(),
             sizes: vec![
@@ -415,22 +347,13 @@ fn a_sweep_equals_its_runs() {
         assert_eq!(facts.references, REFERENCES);
         assert_eq!(rows.len(), SPECS.len() * 3 * 3);
         let indexes = rows.iter().map(|r| (r.asymmetry, r.policy, r.size));
-        let all =
-            (0..3).flat_map(|a| (0..SPECS.len()).flat_map(move |p| (0..3).map(move |s| (a, p, s))));
+        let all = (0..3).flat_map(|a| (0..SPECS.len()).flat_map(move |p| (0..3).map(move |s| (a, p, s))));
         assert!(indexes.eq(all));
         for row in rows {
             assert_eq!(row.frames, resolved.frames[row.size]);
-            let cell = cell(
-                SPECS[row.policy],
-                row.frames,
-                sweep.asymmetries[row.asymmetry].ratio(),
-            );
-            let options = SimOptions {
-                warmup: warm,
-                ..SimOptions::default()
-            };
-            let (counts, alone, NoObserver) =
-                simulate_one(&source, &cell, &options, &QUIET, NoObserver).expect("a run");
+            let cell = cell(SPECS[row.policy], row.frames, sweep.asymmetries[row.asymmetry].ratio());
+            let options = SimOptions { warmup: warm, ..SimOptions::default() };
+            let (counts, alone, NoObserver) = simulate_one(&source, &cell, &options, &QUIET, NoObserver).expect("a run");
             assert_eq!((counts, alone), (row.counts, facts), "{cell:?}");
         }
     }
@@ -443,16 +366,11 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
     let (_directory, source) = file(&workload(5, REFERENCES, 400), "t.parquet");
     let sweep = |threads, time_lines| {
         let sweep = Sweep {
-            policies: ["lru", "casa", "fd-buffer:interval=300", "belady"]
-                .map(|s| s.parse().expect("one"))
-                .to_vec(),
+            policies: ["lru", "casa", "fd-buffer:interval=300", "belady"].map(|s| s.parse().expect("one")).to_vec(),
             sizes: vec![BufferSize::Frames(40), BufferSize::Frames(60)],
             asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
             warmup: Warmup::References(WARMUP),
-            options: SimOptions {
-                threads,
-                ..ends_free()
-            },
+            options: SimOptions { threads, ..ends_free() },
             time_lines,
             device: None,
         };
@@ -472,21 +390,14 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
         assert!((100..=ebbpool_sim::MOST_POINTS).contains(&line.len()));
         let last = line.last().expect("a moment");
         assert_eq!(last.references, REFERENCES as u64);
-        assert_eq!(
-            (last.reads, last.writes),
-            (one.counts.misses, one.counts.writes)
-        );
+        assert_eq!((last.reads, last.writes), (one.counts.misses, one.counts.writes));
         assert_eq!(last.dirty, one.counts.dirty_left);
         for pair in line.windows(2) {
             assert!(pair[0].references < pair[1].references);
             assert!(pair[0].reads <= pair[1].reads && pair[0].writes <= pair[1].writes);
         }
         for moment in &line {
-            assert_eq!(
-                moment.clean + moment.dirty,
-                one.frames,
-                "the buffer is full"
-            );
+            assert_eq!(moment.clean + moment.dirty, one.frames, "the buffer is full");
             // Casa and fd-buffer have a target, the others have none.
             assert_eq!(moment.target.is_some(), [1, 2].contains(&one.policy));
         }
@@ -503,8 +414,7 @@ struct MemoryStore {
 impl ResultStore for MemoryStore {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         let found = self.stored.borrow().get(key).cloned();
-        self.missed
-            .set(self.missed.get() + usize::from(found.is_none()));
+        self.missed.set(self.missed.get() + usize::from(found.is_none()));
         found
     }
     fn put(&self, key: &str, value: &[u8]) {
@@ -514,13 +424,8 @@ impl ResultStore for MemoryStore {
 
 fn some_policies(time_lines: bool) -> Sweep {
     Sweep {
-        policies: ["lru", "cflru", "casa", "fd-buffer:interval=300", "belady"]
-            .map(|s| s.parse().expect("one"))
-            .to_vec(),
-        sizes: vec![
-            BufferSize::Share("10%".parse().expect("a share")),
-            BufferSize::Frames(60),
-        ],
+        policies: ["lru", "cflru", "casa", "fd-buffer:interval=300", "belady"].map(|s| s.parse().expect("one")).to_vec(),
+        sizes: vec![BufferSize::Share("10%".parse().expect("a share")), BufferSize::Frames(60)],
         asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
         warmup: Warmup::Share("1%".parse().expect("a share")),
         options: SimOptions::default(),
@@ -544,10 +449,7 @@ fn results_in_the_store_are_not_computed_again() {
         for (first, second) in first.rows.iter().zip(&second.rows) {
             assert_eq!(first.counts, second.counts);
             assert_eq!(first.time_line.is_some(), time_lines);
-            assert_eq!(
-                format!("{:?}", first.time_line),
-                format!("{:?}", second.time_line)
-            );
+            assert_eq!(format!("{:?}", first.time_line), format!("{:?}", second.time_line));
         }
     }
     // Results that can no longer be read are computed again.
@@ -571,10 +473,7 @@ fn an_interrupted_sweep_stores_its_results_and_resumes_from_them() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let progress = PassControl {
-        report: &stop_in_the_second_wave,
-        stop: &stop,
-    };
+    let progress = PassControl { report: &stop_in_the_second_wave, stop: &stop };
     let partly = sweep.run(&source, &store, &progress).expect("a part");
     assert!(partly.interrupted);
     assert!((1..20).contains(&partly.rows.len()));
@@ -617,22 +516,14 @@ fn a_plain_device_changes_nothing_and_charges_every_read_and_write() {
     let (_directory, source) = file(&workload(21, 6000, 150), "t.txt");
     for spec in SPECS {
         for (warmup, at_end) in [(0, AtEnd::Free), (700, AtEnd::Flush)] {
-            let options = SimOptions {
-                warmup,
-                at_end,
-                ..SimOptions::default()
-            };
+            let options = SimOptions { warmup, at_end, ..SimOptions::default() };
             let cell = cell(spec, 20, 8.0);
-            let (plain, _, plain_recorder) =
-                simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+            let (plain, _, plain_recorder) = simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
             let device = PlainDevice::from(asymmetry).into();
             let (counts, did, events) = on_device(&source, &cell, &options, device);
             assert_eq!(counts, plain, "{spec}");
             assert_eq!(events, plain_recorder.events.expect("events").0, "{spec}");
-            assert_eq!(
-                (did.report.reads, did.report.writes),
-                (counts.misses + counts.padding_reads, counts.writes)
-            );
+            assert_eq!((did.report.reads, did.report.writes), (counts.misses + counts.padding_reads, counts.writes));
             let reads = did.report.reads;
             let bill = asymmetry.bill(reads, counts.writes);
             assert_eq!(did.report.bill().amount, bill);
@@ -663,17 +554,11 @@ fn policies_follow_costs_that_change() {
         assert_ne!(changed, high, "{spec} follows the change when it happens");
         assert_eq!((one.references, half.references), (8000, 8000));
         // Each write is charged at the costs of its epoch.
-        let halves = SimOptions {
-            warmup: 4000,
-            ..ends_free()
-        };
+        let halves = SimOptions { warmup: 4000, ..ends_free() };
         let (later, later_did, _) = on_device(&source, &cell, &halves, changing("0,1\n4000,64\n"));
         let earlier = half.writes - later.writes;
         assert_eq!(later_did.report.write_cost, 64.0 * later.writes as f64);
-        assert_eq!(
-            did.report.write_cost,
-            earlier as f64 + 64.0 * later.writes as f64
-        );
+        assert_eq!(did.report.write_cost, earlier as f64 + 64.0 * later.writes as f64);
     }
 }
 
@@ -682,9 +567,7 @@ fn of_epochs(rows: &str) -> AnyDevice {
     let directory = tempfile::tempdir().expect("a directory");
     let changes = directory.path().join("changes.csv");
     std::fs::write(&changes, rows).expect("a file");
-    let spec: AsymmetrySpec = format!("file:{}", changes.display())
-        .parse()
-        .expect("a file");
+    let spec: AsymmetrySpec = format!("file:{}", changes.display()).parse().expect("a file");
     ChangingDevice::new(spec.load(PAPERS_BASE).expect("changes")).into()
 }
 
@@ -695,26 +578,15 @@ fn a_device_knows_the_bill_of_the_other_treatment() {
     for rows in ["0,1000\n5990,0.1\n", "0,0.1\n5990,1000\n", "0,8\n"] {
         for warmup in [0, 700] {
             let run = |at_end| {
-                let options = SimOptions {
-                    warmup,
-                    at_end,
-                    ..SimOptions::default()
-                };
-                let (_, did, _) =
-                    on_device(&source, &cell("lru", 40, 1.0), &options, of_epochs(rows));
-                (
-                    did.report.bill().amount,
-                    did.cost_otherwise.expect("no failure"),
-                )
+                let options = SimOptions { warmup, at_end, ..SimOptions::default() };
+                let (_, did, _) = on_device(&source, &cell("lru", 40, 1.0), &options, of_epochs(rows));
+                (did.report.bill().amount, did.cost_otherwise.expect("no failure"))
             };
             let (flush, if_free) = run(AtEnd::Flush);
             let (free, if_flush) = run(AtEnd::Free);
             assert!(flush != free, "{rows}: {flush}");
             for (stated, computed) in [(if_free, free), (if_flush, flush)] {
-                assert!(
-                    (stated / computed - 1.0).abs() < 1e-9,
-                    "{rows} after {warmup}: {stated} and {computed}"
-                );
+                assert!((stated / computed - 1.0).abs() < 1e-9, "{rows} after {warmup}: {stated} and {computed}");
             }
         }
     }
@@ -730,11 +602,7 @@ fn the_write_of_a_page_dirty_before_is_left_out_at_its_own_price() {
     std::fs::write(&path, references).expect("a file");
     let source = Source::parse(path.to_str().expect("UTF-8"), None).expect("a trace");
     for (at_end, bill) in [(AtEnd::Flush, 6.0), (AtEnd::Free, 14.0)] {
-        let options = SimOptions {
-            warmup: 2,
-            at_end,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { warmup: 2, at_end, ..SimOptions::default() };
         let device = of_epochs("0,9\n4,1\n");
         let (counts, did, _) = on_device(&source, &cell("lru", 2, 1.0), &options, device);
         assert_eq!((counts.writes, did.report.writes), (3, 3));
@@ -747,11 +615,8 @@ fn a_device_that_waits_draws_its_idle_power() {
     let (_directory, source) = file(&workload(23, 4000, 150), "t.txt");
     let ssd = || -> AnyDevice { DeviceProfile::named("ssd3").expect("one").device().into() };
     let at = |rate: Option<&str>| {
-        let options = SimOptions {
-            warmup: 1000,
-            rate: rate.map(|rate| rate.parse().expect("a rate")),
-            ..SimOptions::default()
-        };
+        let options =
+            SimOptions { warmup: 1000, rate: rate.map(|rate| rate.parse().expect("a rate")), ..SimOptions::default() };
         on_device(&source, &cell("lru", 20, 1.0), &options, ssd())
     };
     let (counts, busy, events) = at(None);
@@ -769,10 +634,7 @@ fn a_device_that_waits_draws_its_idle_power() {
     let (_, fast, _) = at(Some("1e9"));
     assert_eq!(fast.energy, busy.energy);
     // A device without times ignores the rate.
-    let options = SimOptions {
-        rate: "10".parse().ok(),
-        ..SimOptions::default()
-    };
+    let options = SimOptions { rate: "10".parse().ok(), ..SimOptions::default() };
     let plain = PlainDevice::from("8".parse::<Asymmetry>().expect("one")).into();
     let (_, plain, _) = on_device(&source, &cell("lru", 20, 8.0), &options, plain);
     assert_eq!(plain.idle_us, None);

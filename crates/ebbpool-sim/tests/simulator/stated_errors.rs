@@ -10,17 +10,13 @@
 //! prints the table that docs/curves.md sums up; the variable EBBPOOL_SEEDS is the number of traces drawn, each of which has two
 //! sizes of every policy.
 
-#[allow(
-    dead_code,
-    reason = "the traces and the list of specifications are for the other tests"
-)]
+#[allow(dead_code, reason = "the traces and the list of specifications are for the other tests")]
 use std::env;
 
 use crate::common::{QUIET, cell};
 use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_sim::{
-    AtEnd, Counts, CurveOptions, Curves, Estimate, FEWEST_FRAMES, NoStore, SimOptions, SimPolicy,
-    Warmup, simulate,
+    AtEnd, Counts, CurveOptions, Curves, Estimate, FEWEST_FRAMES, NoStore, SimOptions, SimPolicy, Warmup, simulate,
 };
 use ebbpool_trace::{ReadOptions, Source, samples};
 use proptest::prelude::*;
@@ -85,18 +81,16 @@ fn draws(seed: u8, traces: usize, cells: usize) -> Vec<Draw> {
         prop::collection::vec(0.0..1.0, cells),
         prop::collection::vec(any::<prop::sample::Index>(), cells),
     );
-    let draw = draw.prop_map(
-        |(trace, seed, asymmetry, warmup, at_end, sample, places, policies)| Draw {
-            trace,
-            seed,
-            asymmetry,
-            warmup,
-            at_end,
-            sample,
-            places,
-            policies,
-        },
-    );
+    let draw = draw.prop_map(|(trace, seed, asymmetry, warmup, at_end, sample, places, policies)| Draw {
+        trace,
+        seed,
+        asymmetry,
+        warmup,
+        at_end,
+        sample,
+        places,
+        policies,
+    });
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let draws = prop::collection::vec(draw, traces).new_tree(&mut runner);
@@ -106,11 +100,7 @@ fn draws(seed: u8, traces: usize, cells: usize) -> Vec<Draw> {
 impl Draw {
     fn source(&self) -> Source {
         let of_sample = |name, bytes| {
-            let options = ReadOptions {
-                skip: self.seed * 100,
-                limit: Some(REFERENCES),
-                ..ReadOptions::default()
-            };
+            let options = ReadOptions { skip: self.seed * 100, limit: Some(REFERENCES), ..ReadOptions::default() };
             Source::embedded(name, bytes, &options)
         };
         match TRACES[self.trace] {
@@ -126,53 +116,32 @@ impl Draw {
     }
 
     /// The results of those cells that are sampled. With `forced`, policies without a miniature are sampled too.
-    fn cells(
-        &self,
-        forced: bool,
-        requests: impl Fn(u64) -> Vec<(PolicySpec, u64)>,
-    ) -> Vec<SampledCell> {
+    fn cells(&self, forced: bool, requests: impl Fn(u64) -> Vec<(PolicySpec, u64)>) -> Vec<SampledCell> {
         let source = self.source();
-        let options = SimOptions {
-            warmup: self.warmup,
-            at_end: self.at_end,
-            threads: 2,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { warmup: self.warmup, at_end: self.at_end, threads: 2, ..SimOptions::default() };
         let curve_options = CurveOptions {
             warmup: Warmup::References(self.warmup),
             options: options.clone(),
             asymmetry: self.asymmetry,
             sample: Some(self.sample),
         };
-        let mut curves =
-            Curves::new(&source, &NoStore, &curve_options, &QUIET).expect("curves of a trace");
+        let mut curves = Curves::new(&source, &NoStore, &curve_options, &QUIET).expect("curves of a trace");
         let mut requests = requests(curves.lru().distinct_pages());
         if !source.knows_page_probabilities() {
-            requests
-                .retain(|(policy, _)| !policy.capabilities().contains(Capabilities::PROBABILITIES));
+            requests.retain(|(policy, _)| !policy.capabilities().contains(Capabilities::PROBABILITIES));
         }
-        let policies: Vec<(SimPolicy, u64)> = requests
-            .iter()
-            .map(|(policy, frames)| (policy.clone().into(), *frames))
-            .collect();
-        let asked: Vec<(&SimPolicy, u64)> = policies
-            .iter()
-            .map(|(policy, frames)| (policy, *frames))
-            .collect();
+        let policies: Vec<(SimPolicy, u64)> =
+            requests.iter().map(|(policy, frames)| (policy.clone().into(), *frames)).collect();
+        let asked: Vec<(&SimPolicy, u64)> = policies.iter().map(|(policy, frames)| (policy, *frames)).collect();
         let estimates = match forced {
             true => curves.sample(&asked, &QUIET),
             false => curves.at(&asked, &QUIET),
         };
         let estimates = estimates.expect("estimates");
-        let sampled = requests
-            .into_iter()
-            .zip(estimates)
-            .filter(|(_, estimate)| !estimate.sample.is_all());
+        let sampled = requests.into_iter().zip(estimates).filter(|(_, estimate)| !estimate.sample.is_all());
         let sampled: Vec<_> = sampled.collect();
-        let cells: Vec<_> = sampled
-            .iter()
-            .map(|((policy, frames), _)| cell(&policy.to_string(), *frames, self.asymmetry))
-            .collect();
+        let cells: Vec<_> =
+            sampled.iter().map(|((policy, frames), _)| cell(&policy.to_string(), *frames, self.asymmetry)).collect();
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         let exact = sampled.iter().zip(outcome.counts);
         exact
@@ -205,17 +174,12 @@ fn deviations(estimate: &Estimate, exact: &Counts, asymmetry: f64) -> [Option<f6
     let traffic = estimate.traffic;
     let bill = |reads: u64, writes: u64| reads as f64 + asymmetry * writes as f64;
     let figures = [
-        (
-            errors.cost,
-            bill(traffic.reads, traffic.writes),
-            bill(exact.misses, exact.writes),
-        ),
+        (errors.cost, bill(traffic.reads, traffic.writes), bill(exact.misses, exact.writes)),
         (errors.reads, traffic.reads as f64, exact.misses as f64),
         (errors.writes, traffic.writes as f64, exact.writes as f64),
     ];
     // An error is a share of the estimate.
-    figures
-        .map(|(error, estimate, exact)| error.map(|error| (estimate - exact) / (error * estimate)))
+    figures.map(|(error, estimate, exact)| error.map(|error| (estimate - exact) / (error * estimate)))
 }
 
 /// How the deviations of one figure are spread.
@@ -228,9 +192,7 @@ struct Spread {
 
 impl Spread {
     fn of<'a>(results: impl IntoIterator<Item = &'a SampledCell>, figure: usize) -> Self {
-        let deviations = results
-            .into_iter()
-            .filter_map(|result| result.deviations[figure]);
+        let deviations = results.into_iter().filter_map(|result| result.deviations[figure]);
         let deviations: Vec<f64> = deviations.collect();
         Spread {
             cells: deviations.len(),
@@ -321,16 +283,11 @@ fn no_policy_is_off_on_one_side() {
         }));
     }
     for policy in &policies {
-        let of_policy = || {
-            results
-                .iter()
-                .filter(|one| one.policy == policy.entry().name)
-        };
+        let of_policy = || results.iter().filter(|one| one.policy == policy.entry().name);
         assert!(of_policy().count() >= 3, "{policy}");
         for (figure, name) in FIGURES.into_iter().enumerate() {
             let spread = Spread::of(of_policy(), figure);
-            let fits = spread.share() >= LEAST_COVERED_OF_A_POLICY
-                && spread.mean.abs() <= LARGEST_MEAN_DEVIATION;
+            let fits = spread.share() >= LEAST_COVERED_OF_A_POLICY && spread.mean.abs() <= LARGEST_MEAN_DEVIATION;
             assert!(
                 fits,
                 "{name} of {policy}: {} of {} are within the stated error, and their mean deviation is {:+.2} of it:{}",
@@ -352,34 +309,23 @@ fn table() {
     let mut results = Vec::new();
     for draw in draws(1, traces, 2) {
         results.extend(draw.cells(true, |pages| {
-            let at_place = |policy: &PolicySpec, &place: &f64| {
-                Some((policy.clone(), frames(policy, place, pages)?))
-            };
-            let of_policy = |policy| {
-                draw.places
-                    .iter()
-                    .filter_map(move |place| at_place(policy, place))
-            };
+            let at_place = |policy: &PolicySpec, &place: &f64| Some((policy.clone(), frames(policy, place, pages)?));
+            let of_policy = |policy| draw.places.iter().filter_map(move |place| at_place(policy, place));
             policies.iter().flat_map(of_policy).collect()
         }));
     }
-    println!(
-        "| policy | runs on | cells | bill | reads | writes | bill is off | reads are off | writes are off |"
-    );
+    println!("| policy | runs on | cells | bill | reads | writes | bill is off | reads are off | writes are off |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for policy in policies {
         let name = policy.entry().name;
-        let of_policy: Vec<&SampledCell> =
-            results.iter().filter(|one| one.policy == name).collect();
+        let of_policy: Vec<&SampledCell> = results.iter().filter(|one| one.policy == name).collect();
         let spreads = [0, 1, 2].map(|figure| Spread::of(of_policy.iter().copied(), figure));
         let runs_on = match policy.has_miniature() {
             true => "samples",
             false => "all pages",
         };
         let cells = spreads[0].cells;
-        let shares = spreads
-            .each_ref()
-            .map(|one| format!("{:.0} %", 100.0 * one.share()));
+        let shares = spreads.each_ref().map(|one| format!("{:.0} %", 100.0 * one.share()));
         let means = spreads.each_ref().map(|one| format!("{:+.1}", one.mean));
         let (shares, means) = (shares.join(" | "), means.join(" | "));
         println!("| `{policy}` | {runs_on} | {cells} | {shares} | {means} |");

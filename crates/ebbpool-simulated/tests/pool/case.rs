@@ -168,10 +168,7 @@ impl Life {
         ];
         let own = format!("{self:?}");
         calmer.retain(|life| format!("{life:?}") != own);
-        calmer.extend(self.options.calmer().into_iter().map(|options| Life {
-            options,
-            ..self.clone()
-        }));
+        calmer.extend(self.options.calmer().into_iter().map(|options| Life { options, ..self.clone() }));
         calmer
     }
 }
@@ -285,10 +282,7 @@ impl Case {
             _ => random.pick(&[2, 4, 6, 8, 12, 20]),
         };
         let (pages, scattered) = numbers(&mut random, kind, count);
-        let focused = matches!(
-            kind,
-            Kind::Syncs | Kind::Torn | Kind::Window | Kind::Landing
-        );
+        let focused = matches!(kind, Kind::Syncs | Kind::Torn | Kind::Window | Kind::Landing);
         let raw = random.one_in(12) && !focused;
         let logged = !random.one_in(if kind == Kind::Window { 2 } else { 8 });
         let lives = match kind {
@@ -330,14 +324,7 @@ impl Case {
         case
     }
 
-    fn life(
-        &self,
-        random: &mut Random,
-        options: LifeOptions,
-        mix: &Mix,
-        calm: bool,
-        last: bool,
-    ) -> Life {
+    fn life(&self, random: &mut Random, options: LifeOptions, mix: &Mix, calm: bool, last: bool) -> Life {
         let clients = match self.kind {
             Kind::Syncs | Kind::Landing => 2 + random.below(3),
             _ => 1 + random.below(4),
@@ -401,24 +388,10 @@ impl Case {
 
     fn fault_rates(&self, random: &mut Random, calm: bool) -> FaultRates {
         match self.kind {
-            Kind::Syncs => FaultRates {
-                slow: 2000,
-                sync_error: random.pick(&[2, 4, 8]),
-                ..FaultRates::default()
-            },
-            Kind::Torn => FaultRates {
-                slow: random.pick(&[0, 200]),
-                torn: random.pick(&[2, 4, 8]),
-                ..FaultRates::default()
-            },
-            Kind::Landing => FaultRates {
-                slow: random.pick(&[0, 0, 50]),
-                ..FaultRates::default()
-            },
-            Kind::Sweep => FaultRates {
-                write_error: random.pick(&[2, 4]),
-                ..FaultRates::default()
-            },
+            Kind::Syncs => FaultRates { slow: 2000, sync_error: random.pick(&[2, 4, 8]), ..FaultRates::default() },
+            Kind::Torn => FaultRates { slow: random.pick(&[0, 200]), torn: random.pick(&[2, 4, 8]), ..FaultRates::default() },
+            Kind::Landing => FaultRates { slow: random.pick(&[0, 0, 50]), ..FaultRates::default() },
+            Kind::Sweep => FaultRates { write_error: random.pick(&[2, 4]), ..FaultRates::default() },
             _ => fault_rates(random, calm, self.raw),
         }
     }
@@ -446,10 +419,7 @@ fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
             let pages = (from..from + count).map(|at| INVERSE_GOLDEN.wrapping_mul(at));
             (pages.collect(), true)
         }
-        5 => (
-            stride(random.pick(&[75_025, 121_393, 196_418, 1_346_269])),
-            true,
-        ),
+        5 => (stride(random.pick(&[75_025, 121_393, 196_418, 1_346_269])), true),
         6 => {
             let ends = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, (1 << 32) - 1, 0];
             let near = |at: u64| ends[at as usize % ends.len()].wrapping_sub(at / 6 * 3);
@@ -461,11 +431,7 @@ fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
 
 fn fault_rates(random: &mut Random, calm: bool, raw: bool) -> FaultRates {
     let slow = random.pick(&[0, 20, 200, 2000]);
-    let mut fault_rates = FaultRates {
-        slow,
-        reorder: random.pick(&[0, 2]),
-        ..FaultRates::default()
-    };
+    let mut fault_rates = FaultRates { slow, reorder: random.pick(&[0, 2]), ..FaultRates::default() };
     if calm {
         return fault_rates;
     }
@@ -498,47 +464,23 @@ const STEPS: [MakeStep; 20] = [
         hold: hold(random),
         log_first: random.one_in(2),
     },
-    |random, case| Step::Read {
-        page: page(random, case),
-        hold: hold(random),
-    },
-    |random, case| Step::Flush {
-        page: page(random, case),
-    },
+    |random, case| Step::Read { page: page(random, case), hold: hold(random) },
+    |random, case| Step::Flush { page: page(random, case) },
     |_, _| Step::Checkpoint,
-    |random, case| Step::New {
-        page: page(random, case),
-    },
-    |random, case| Step::Downgrade {
-        page: page(random, case),
-        value: random.number(),
-        hold: hold(random),
-    },
+    |random, case| Step::New { page: page(random, case) },
+    |random, case| Step::Downgrade { page: page(random, case), value: random.number(), hold: hold(random) },
     |random, case| Step::Two {
         page: page(random, case),
         other: page(random, case),
         write: random.one_in(2),
         hold: hold(random),
     },
-    |random, case| Step::Optimistic {
-        page: page(random, case),
-    },
-    |random, case| Step::Scan {
-        from: random.below(case.pages.len() as u64),
-        count: 1 + random.below(8),
-    },
+    |random, case| Step::Optimistic { page: page(random, case) },
+    |random, case| Step::Scan { from: random.below(case.pages.len() as u64), count: 1 + random.below(8) },
     |_, _| Step::Allocate,
-    |random, _| Step::WriteOwn {
-        which: random.below(4),
-        value: random.number(),
-    },
-    |random, _| Step::Unlogged {
-        which: random.below(4),
-        value: random.number(),
-    },
-    |random, _| Step::Free {
-        which: random.below(4),
-    },
+    |random, _| Step::WriteOwn { which: random.below(4), value: random.number() },
+    |random, _| Step::Unlogged { which: random.below(4), value: random.number() },
+    |random, _| Step::Free { which: random.below(4) },
     |_, _| Step::Commit,
     |random, case| Step::Panic {
         page: page(random, case),
@@ -546,30 +488,16 @@ const STEPS: [MakeStep; 20] = [
         when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
         repair_after: random.pick(&[0, 0, 100, 5000]),
     },
-    |random, case| Step::Discard {
-        page: page(random, case),
-        redo_after: random.pick(&[0, 0, 100, 5000]),
-    },
-    |random, case| Step::Again {
-        page: page(random, case),
-        hold: hold(random),
-    },
-    |random, case| Step::TwoReads {
-        page: page(random, case),
-        other: page(random, case),
-        hold: hold(random),
-    },
+    |random, case| Step::Discard { page: page(random, case), redo_after: random.pick(&[0, 0, 100, 5000]) },
+    |random, case| Step::Again { page: page(random, case), hold: hold(random) },
+    |random, case| Step::TwoReads { page: page(random, case), other: page(random, case), hold: hold(random) },
     |random, case| match random.below(3) {
         0 => Step::Throttle,
-        _ => Step::Hint {
-            page: page(random, case),
-        },
+        _ => Step::Hint { page: page(random, case) },
     },
     |random, _| match random.below(3) {
         0 => Step::Stats,
-        _ => Step::Sleep {
-            time: random.pick(&[1, 50, 1000, 60_000]),
-        },
+        _ => Step::Sleep { time: random.pick(&[1, 50, 1000, 60_000]) },
     },
 ];
 
@@ -614,11 +542,7 @@ impl Mix {
             // Allocation is not possible if page numbers are at the end of their range.
             let possible = !case.scattered || !(9..13).contains(&at);
             if possible && (always || random.one_in(3)) {
-                let weight = if always {
-                    4 + random.below(8)
-                } else {
-                    1 + random.below(5)
-                };
+                let weight = if always { 4 + random.below(8) } else { 1 + random.below(5) };
                 weights.push((weight, make));
             }
         }

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool::{
-    ClassedPool, CloseError, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard,
-};
+use ebbpool::{ClassedPool, CloseError, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
 use crate::case::{Case, Life, Step, When, class_of};
@@ -52,9 +50,7 @@ fn is_power_off(error: &PoolError) -> bool {
         }
         source = inner.source();
     }
-    error
-        .source()
-        .is_some_and(|it| it.to_string().contains(&off))
+    error.source().is_some_and(|it| it.to_string().contains(&off))
 }
 
 pub fn sleep(microseconds: u64) {
@@ -82,10 +78,7 @@ impl LifeState {
         if self.disk.is_off() {
             return Err(PowerIsOff);
         }
-        assert!(
-            !is_power_off(&error),
-            "the power is said to be off, and is not: {error}"
-        );
+        assert!(!is_power_off(&error), "the power is said to be off, and is not: {error}");
         let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::SeqCst);
         let allowed = match &error {
             PoolError::Poisoned { .. } => set(&self.faults.sync_failed),
@@ -96,13 +89,10 @@ impl LifeState {
             | PoolError::Storage { .. } => set(&self.faults.any),
             PoolError::Damaged { page, .. } => {
                 let torn = set(&self.faults.torn);
-                let explained =
-                    |page: &mut crate::model::Page| page.excused || torn && page.breaks > 0;
+                let explained = |page: &mut crate::model::Page| page.excused || torn && page.breaks > 0;
                 set(&self.faults.flipped) || self.model.page(*page, explained)
             }
-            PoolError::Latched { .. } | PoolError::AllPinned { .. } => {
-                self.case.is_tight(self.options())
-            }
+            PoolError::Latched { .. } | PoolError::AllPinned { .. } => self.case.is_tight(self.options()),
             // By now it may have been repaired.
             PoolError::Abandoned { page } => self.model.page(*page, |page| page.breaks > 0),
             _ => false,
@@ -129,21 +119,10 @@ impl LifeState {
     fn step(&self, client: usize, step: Step, own: &mut Vec<u64>) -> Result<(), PowerIsOff> {
         match step {
             Step::Read { page, hold } => self.read(page, hold),
-            Step::Write {
-                page,
-                slot,
-                value,
-                hold,
-                log_first,
-            } => self.write(page, slot, value, hold, log_first),
+            Step::Write { page, slot, value, hold, log_first } => self.write(page, slot, value, hold, log_first),
             Step::New { page } => self.new_page(page),
             Step::Downgrade { page, value, hold } => self.downgrade(page, value, hold),
-            Step::Two {
-                page,
-                other,
-                write,
-                hold,
-            } => self.two(page.min(other), page.max(other), write, hold),
+            Step::Two { page, other, write, hold } => self.two(page.min(other), page.max(other), write, hold),
             Step::Again { page, hold } => self.again(page, hold),
             Step::TwoReads { page, other, hold } => self.two_reads(page, other, hold),
             Step::Optimistic { page } => {
@@ -175,12 +154,7 @@ impl LifeState {
             Step::Flush { page } => self.flush(page),
             Step::Checkpoint => self.checkpoint(),
             Step::Commit => self.commit(),
-            Step::Panic {
-                page,
-                value,
-                when,
-                repair_after,
-            } => self.panic(page, value, when, repair_after),
+            Step::Panic { page, value, when, repair_after } => self.panic(page, value, when, repair_after),
             Step::Discard { page, redo_after } => self.discard(page, redo_after),
             Step::Sleep { time } => {
                 sleep(time);
@@ -235,11 +209,7 @@ impl LifeState {
         let found = Content::of(&guard);
         self.model.check(page, &found);
         sleep(hold);
-        assert_eq!(
-            Content::of(&guard),
-            found,
-            "page {page} changed under a reader's latch"
-        );
+        assert_eq!(Content::of(&guard), found, "page {page} changed under a reader's latch");
         Ok(())
     }
 
@@ -257,12 +227,7 @@ impl LifeState {
         if slot != ZEROS {
             self.model.check(page, &Content::of(guard));
         }
-        let record = Record {
-            page,
-            version: before.version + 1,
-            slot,
-            value,
-        };
+        let record = Record { page, version: before.version + 1, slot, value };
         if !log_first {
             guard[..8].copy_from_slice(&record.version.to_le_bytes());
             step();
@@ -277,14 +242,7 @@ impl LifeState {
         self.model.state().in_use.insert(page);
     }
 
-    fn write(
-        &self,
-        page: u64,
-        slot: u64,
-        value: u64,
-        hold: u64,
-        log_first: bool,
-    ) -> Result<(), PowerIsOff> {
+    fn write(&self, page: u64, slot: u64, value: u64, hold: u64, log_first: bool) -> Result<(), PowerIsOff> {
         if let Some(mut guard) = self.fix_write(page)? {
             self.change(&mut guard, slot, value, log_first);
             sleep(hold);
@@ -308,10 +266,7 @@ impl LifeState {
         }
         match self.fixed_new(page) {
             Ok(mut guard) => {
-                assert!(
-                    guard.iter().all(|&byte| byte == 0),
-                    "a new page is not zeros"
-                );
+                assert!(guard.iter().all(|&byte| byte == 0), "a new page is not zeros");
                 self.change(&mut guard, ZEROS, 0, true);
                 Ok(())
             }
@@ -379,11 +334,7 @@ impl LifeState {
         let mut bytes = vec![0; size];
         let third = size / 3;
         for from in [0, third, 2 * third] {
-            let to = if from == 2 * third {
-                size
-            } else {
-                from + third
-            };
+            let to = if from == 2 * third { size } else { from + third };
             if !reading.read(from, &mut bytes[from..to]) {
                 return;
             }
@@ -396,11 +347,7 @@ impl LifeState {
         self.model.page(page, |history| {
             let states = history.states.get(first as usize..).unwrap_or_default();
             assert!(
-                history.broken
-                    || history.free
-                    || history.excused
-                    || history.breaks > 0
-                    || states.contains(&found),
+                history.broken || history.free || history.excused || history.breaks > 0 || states.contains(&found),
                 "an optimistic read of page {page} returned content that it never had: {found:?}"
             );
         });
@@ -416,10 +363,7 @@ impl LifeState {
         };
         for at in from..from + count as usize {
             let page = self.case.pages[at % self.case.pages.len()];
-            match self
-                .fixes
-                .of(|| self.pool_of(page).fix_scan(page, &mut scan))
-            {
+            match self.fixes.of(|| self.pool_of(page).fix_scan(page, &mut scan)) {
                 Ok(guard) => self.model.check(page, &Content::of(&guard)),
                 Err(error) => self.judge(error)?,
             }
@@ -435,14 +379,8 @@ impl LifeState {
                 let page = guard.page();
                 // A page that was freed meanwhile may be allocated.
                 let still = self.model.state().in_use.contains(&page);
-                assert!(
-                    !(in_use.contains(&page) && still),
-                    "page {page} is in use, and was allocated"
-                );
-                assert!(
-                    guard.iter().all(|&byte| byte == 0),
-                    "a new page is not zeros"
-                );
+                assert!(!(in_use.contains(&page) && still), "page {page} is in use, and was allocated");
+                assert!(guard.iter().all(|&byte| byte == 0), "a new page is not zeros");
                 self.model.page(page, |history| {
                     history.free = false;
                     history.born = history.version() + 1;
@@ -465,21 +403,14 @@ impl LifeState {
         let lsn = self.wal.end_lsn();
         self.model.page(page, |history| {
             history.unlogged.get_or_insert(history.version() + 1);
-            let content = Content {
-                version: history.version() + 1,
-                lsn,
-                slots: [value; 4],
-            };
+            let content = Content { version: history.version() + 1, lsn, slots: [value; 4] };
             history.states.push(content);
         });
         let content = self.model.page(page, |history| *history.now());
         content.write(&mut guard);
         drop(guard);
         self.flush(page)?;
-        if self
-            .model
-            .page(page, |history| history.floor == content.version)
-        {
+        if self.model.page(page, |history| history.floor == content.version) {
             // It is in storage, so its content in memory may be discarded.
             if let Err(error) = self.pool.discard(page) {
                 self.judge(error)?;
@@ -531,16 +462,11 @@ impl LifeState {
 
     pub fn all_versions_now(&self) -> Vec<(u64, Option<(u64, u64)>)> {
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
-        pages
-            .into_iter()
-            .map(|page| (page, self.version_now(page)))
-            .collect()
+        pages.into_iter().map(|page| (page, self.version_now(page))).collect()
     }
 
     pub fn note_all_durable(&self, before: Vec<(u64, Option<(u64, u64)>)>) {
-        before
-            .into_iter()
-            .for_each(|(page, before)| self.note_durable(page, before));
+        before.into_iter().for_each(|(page, before)| self.note_durable(page, before));
     }
 
     pub fn checkpoint(&self) -> Result<(), PowerIsOff> {
@@ -604,13 +530,7 @@ impl LifeState {
         })
     }
 
-    fn panic(
-        &self,
-        page: u64,
-        value: u64,
-        when: When,
-        repair_after: u64,
-    ) -> Result<(), PowerIsOff> {
+    fn panic(&self, page: u64, value: u64, when: When, repair_after: u64) -> Result<(), PowerIsOff> {
         if !self.panic_while_changing(page, value, when)? {
             return Ok(());
         }
@@ -627,12 +547,7 @@ impl LifeState {
             return Ok(false);
         }
         let before = self.model.page(page, |history| *history.now());
-        let record = Record {
-            page,
-            version: before.version + 1,
-            slot: value % 4,
-            value,
-        };
+        let record = Record { page, version: before.version + 1, slot: value % 4, value };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             if when == When::BeforeAppend {
                 guard[..8].copy_from_slice(&record.version.to_le_bytes());
@@ -663,9 +578,7 @@ impl LifeState {
     /// Panics in the middle of a change, discards the page, and closes the pool. The next life redoes the lost changes.
     pub fn close_after_a_panic(self, page: u64, when: When) -> Result<(), PowerIsOff> {
         let abandoned = self.panic_while_changing(page, 1, when)?;
-        let LifeState {
-            pool, model, disk, ..
-        } = self;
+        let LifeState { pool, model, disk, .. } = self;
         let pool = match pool.close().map_err(CloseError::into_parts) {
             _ if disk.is_off() => return Err(PowerIsOff),
             Ok(()) if !abandoned => return Ok(()),
@@ -837,10 +750,7 @@ impl LifeState {
                     drop(self.fix_read(page)?);
                 }
                 let waits = self.pool.stats().waits_for_latches - before;
-                assert!(
-                    waits == 0,
-                    "the only thread waited {waits} times for the latch of page {page}, which it read"
-                );
+                assert!(waits == 0, "the only thread waited {waits} times for the latch of page {page}, which it read");
             }
         }
         Ok(())
@@ -871,11 +781,7 @@ impl LifeState {
             sleep(500_000);
         }
         let stats = self.pool.stats();
-        assert!(
-            stats.dirty == 0 || damaged > 0,
-            "{} pages are dirty after a checkpoint",
-            stats.dirty
-        );
+        assert!(stats.dirty == 0 || damaged > 0, "{} pages are dirty after a checkpoint", stats.dirty);
         Ok(())
     }
 }

@@ -63,16 +63,10 @@ fn demands(policy: &mut (dyn DynPolicy + Send)) -> [(&'static str, bool); 7] {
         policy.cleaned_with(victim, 4, &mut together);
     }
     [
-        (
-            "leaves hits out",
-            asked.contains(Capabilities::LEAVES_HITS_OUT),
-        ),
+        ("leaves hits out", asked.contains(Capabilities::LEAVES_HITS_OUT)),
         ("asks for classes", asked.contains(Capabilities::CLASSES)),
         ("asks for requests", asked.contains(Capabilities::REQUESTS)),
-        (
-            "asks for erase counts",
-            asked.contains(Capabilities::ERASE_COUNTS),
-        ),
+        ("asks for erase counts", asked.contains(Capabilities::ERASE_COUNTS)),
         ("evicts early", early),
         ("evicts several pages", !leaving.is_empty()),
         ("writes several pages", !together.is_empty()),
@@ -92,22 +86,9 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
     let mut flags = BTreeMap::<&str, BTreeSet<bool>>::new();
     for entry in registry::entries() {
         // A flag that is added has to be considered here.
-        let PolicyEntry {
-            name,
-            params,
-            aliases: _,
-            summary: _,
-            how: _,
-            when: _,
-            capabilities: _,
-            memory: _,
-            source: _,
-        } = entry;
-        assert_eq!(
-            all.iter().any(|policy| policy == name),
-            entry.online(),
-            "{name}"
-        );
+        let PolicyEntry { name, params, aliases: _, summary: _, how: _, when: _, capabilities: _, memory: _, source: _ } =
+            entry;
+        assert_eq!(all.iter().any(|policy| policy == name), entry.online(), "{name}");
         if !entry.online() {
             continue;
         }
@@ -116,18 +97,9 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
             let pads = |pads: bool| all.iter().filter(is_of).any(|it| spec(it).pads() == pads);
             assert!(pads(true) && pads(false), "{name}:{}", param.name);
         }
-        flags
-            .entry("looks at costs")
-            .or_default()
-            .insert(entry.capabilities.contains(Capabilities::COSTS));
-        flags
-            .entry("erase counts")
-            .or_default()
-            .insert(entry.capabilities.contains(Capabilities::ERASE_COUNTS));
-        flags
-            .entry("wraps")
-            .or_default()
-            .insert(entry.wraps_a_policy());
+        flags.entry("looks at costs").or_default().insert(entry.capabilities.contains(Capabilities::COSTS));
+        flags.entry("erase counts").or_default().insert(entry.capabilities.contains(Capabilities::ERASE_COUNTS));
+        flags.entry("wraps").or_default().insert(entry.wraps_a_policy());
     }
     for policy in &all {
         let mut built = registry::boxed(&spec(policy), 4);
@@ -150,39 +122,14 @@ fn every_step_kind_and_fault_is_drawn() {
         for life in &case.lives {
             let name = format!("{:?}", discriminant(&life.ending));
             *endings.entry(name).or_insert(0) += 1;
-            let FaultRates {
-                slow,
-                reorder,
-                read_error,
-                write_error,
-                torn,
-                lost,
-                flipped,
-                sync_error,
-                log_error,
-                full,
-                panics,
-            } = life.fault_rates;
-            let rates = [
-                slow,
-                reorder,
-                read_error,
-                write_error,
-                torn,
-                lost,
-                flipped,
-                sync_error,
-                log_error,
-                full,
-                panics,
-            ];
+            let FaultRates { slow, reorder, read_error, write_error, torn, lost, flipped, sync_error, log_error, full, panics } =
+                life.fault_rates;
+            let rates = [slow, reorder, read_error, write_error, torn, lost, flipped, sync_error, log_error, full, panics];
             for (count, rate) in faults.iter_mut().zip(rates) {
                 *count += u64::from(rate > 0);
             }
             for step in life.scripts.iter().flatten() {
-                *steps
-                    .entry(format!("{:?}", discriminant(step)))
-                    .or_insert(0) += 1;
+                *steps.entry(format!("{:?}", discriminant(step))).or_insert(0) += 1;
             }
         }
     }

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ebbpool::storage::{
-    EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, SECTOR, Storage, Write,
-};
+use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, SECTOR, Storage, Write};
 use ebbpool_simulation::{Instant, fail, random, step, thread};
 
 /// The frequencies of faults: each happens once in this many operations, never for 0.
@@ -149,10 +147,7 @@ fn error() -> io::Error {
 
 impl FaultyFileStorage {
     fn fault_happens(&self, one_in: u64) -> bool {
-        one_in > 0
-            && random().is_multiple_of(one_in)
-            && self.faults.armed.load(Ordering::SeqCst)
-            && !self.disk.is_off()
+        one_in > 0 && random().is_multiple_of(one_in) && self.faults.armed.load(Ordering::SeqCst) && !self.disk.is_off()
     }
 
     /// Panics with the frequency of panics: the pool has to treat that as a failure.
@@ -164,37 +159,22 @@ impl FaultyFileStorage {
     }
 
     fn place(&self, page: u64) -> u64 {
-        self.page_map
-            .as_ref()
-            .map_or(page, |page_map| page_map.of(page))
+        self.page_map.as_ref().map_or(page, |page_map| page_map.of(page))
     }
 
     fn enter(&self, page: u64, write: bool) {
-        let mut others = self
-            .in_flight
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let clash = others
-            .iter()
-            .find(|other| other.0 == page && (write || other.1));
+        let mut others = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let clash = others.iter().find(|other| other.0 == page && (write || other.1));
         if let Some(&(_, other)) = clash {
             let name = |write| if write { "written" } else { "read" };
             // Not a panic, because the pool treats a storage that panics as one that fails.
-            fail(format!(
-                "page {page} of {} is requested to be {} while it is being {}",
-                self.name,
-                name(write),
-                name(other)
-            ));
+            fail(format!("page {page} of {} is requested to be {} while it is being {}", self.name, name(write), name(other)));
         }
         others.push((page, write));
     }
 
     fn leave(&self, page: u64, write: bool) {
-        let mut others = self
-            .in_flight
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = others.iter().position(|other| *other == (page, write)) {
             others.swap_remove(at);
         }
@@ -242,8 +222,7 @@ impl FaultyFileStorage {
             if self.name == "data" && random().is_multiple_of(2) {
                 return self.leave_garbage(write, place);
             }
-            self.disk
-                .inject(Fault::torn_write(EIO).of(self.name).at_page(place));
+            self.disk.inject(Fault::torn_write(EIO).of(self.name).at_page(place));
         }
         let mut writes = [Write::new(place, write.buffer)];
         match self.fault_happens(fault_rates.full) {
@@ -278,9 +257,7 @@ impl Storage for FaultyFileStorage {
                 page_map.length(pages);
                 Ok(())
             }
-            None if self.fault_happens(self.fault_rates.full) => {
-                self.on_a_full_disk(|| self.inner.grow(pages))
-            }
+            None if self.fault_happens(self.fault_rates.full) => self.on_a_full_disk(|| self.inner.grow(pages)),
             None => {
                 self.faults.note_power(&self.disk);
                 self.inner.grow(pages)
@@ -342,10 +319,7 @@ impl Storage for FaultyFileStorage {
         self.fault_rates.pause();
         for (write, before) in writes.iter().zip(before) {
             if write.buffer != before {
-                fail(format!(
-                    "page {} of {} changed while it was being written",
-                    write.page, self.name
-                ));
+                fail(format!("page {} of {} changed while it was being written", write.page, self.name));
             }
             self.leave(write.page, true);
         }

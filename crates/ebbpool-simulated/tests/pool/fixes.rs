@@ -17,8 +17,7 @@ impl FixCounts {
     pub fn of<G>(&self, fix: impl FnOnce() -> Result<G, PoolError>) -> Result<G, PoolError> {
         self.tried.fetch_add(1, Ordering::Relaxed);
         let fixed = fix();
-        self.succeeded
-            .fetch_add(u64::from(fixed.is_ok()), Ordering::Relaxed);
+        self.succeeded.fetch_add(u64::from(fixed.is_ok()), Ordering::Relaxed);
         fixed
     }
 

@@ -6,9 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool_simulation::{
-    Failure, FailureCause, Simulation, SimulationOutcome, fewest_preemptions,
-};
+use ebbpool_simulation::{Failure, FailureCause, Simulation, SimulationOutcome, fewest_preemptions};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The seconds of processor time for all seeds.
@@ -103,8 +101,7 @@ pub fn test<S: Scenario>(which: &str) {
                             stop.store(!survey, Ordering::Relaxed);
                             let took = processor_time() - begin;
                             let mut failed = failed.lock().unwrap();
-                            let counted =
-                                failed.entry(format!("{}: {}", scenario.label(), class(&failure)));
+                            let counted = failed.entry(format!("{}: {}", scenario.label(), class(&failure)));
                             counted.or_insert((0, failure, took)).0 += 1;
                         }
                     }
@@ -114,26 +111,18 @@ pub fn test<S: Scenario>(which: &str) {
     });
     let (total, runs, steps) = done.into_inner().unwrap();
     let took = processor_time() - begin;
-    println!(
-        "{runs} seeds from {first} on, {steps} steps in {took:?} of processor time: {total:#?}"
-    );
+    println!("{runs} seeds from {first} on, {steps} steps in {took:?} of processor time: {total:#?}");
     let failed = failed.into_inner().unwrap();
     if survey {
         for (class, (count, failure, at)) in &failed {
-            println!(
-                "{count:6} x, first seed {} after {at:?}: {class}",
-                failure.seed
-            );
+            println!("{count:6} x, first seed {} after {at:?}: {class}", failure.seed);
             if !matches!(failure.cause, FailureCause::Panic { .. }) {
                 println!("{failure}");
             }
         }
         assert!(failed.is_empty(), "{} kinds of failures", failed.len());
     }
-    if let Some((_, failure, _)) = failed
-        .into_values()
-        .min_by_key(|(_, failure, _)| failure.seed)
-    {
+    if let Some((_, failure, _)) = failed.into_values().min_by_key(|(_, failure, _)| failure.seed) {
         report::<S>(&failure, which);
     }
 }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{
-    DiskOperation, EIO, Fault, FaultyDisk, FaultyStorage, MemoryStorage, Read, Storage, Write,
-};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, FaultyStorage, MemoryStorage, Read, Storage, Write};
 use ebbpool::{Pool, PoolError, PoolOptions};
 use ebbpool_simulation::{Instant, random, step, steps_so_far, thread, undisturbed};
 
@@ -58,9 +56,7 @@ pub fn a_writer_among_readers(case: &Case) -> Tally {
         }
     }
     over.store(true, Ordering::SeqCst);
-    readers
-        .into_iter()
-        .for_each(|reader| reader.join().expect("a panic ends the run"));
+    readers.into_iter().for_each(|reader| reader.join().expect("a panic ends the run"));
     Tally::default()
 }
 
@@ -68,9 +64,7 @@ pub fn a_writer_among_readers(case: &Case) -> Tally {
 pub fn all_pins(case: &Case) -> Tally {
     const MOST: usize = 32_767;
     let disk = FaultyDisk::new(case.seed);
-    let pool = options(2)
-        .patience(Duration::from_secs(1))
-        .open(disk.pages("data", 512));
+    let pool = options(2).patience(Duration::from_secs(1)).open(disk.pages("data", 512));
     let pool = Arc::new(pool.expect("the pool can be opened"));
     let mut guards: Vec<_> = undisturbed(|| {
         let fixed = (0..MOST).map(|_| pool.fix_read(1).expect("there are pins left"));
@@ -92,16 +86,7 @@ pub fn all_pins(case: &Case) -> Tally {
 
 /// Policies that evict no page before all frames hold one.
 fn in_sequence_policy(case: &Case) -> &'static str {
-    let policies = [
-        "lru",
-        "ebb",
-        "clock",
-        "arc",
-        "2q",
-        "lirs",
-        "sieve",
-        "cfdc:cluster=4",
-    ];
+    let policies = ["lru", "ebb", "clock", "arc", "2q", "lirs", "sieve", "cfdc:cluster=4"];
     policies[case.seed as usize % policies.len()]
 }
 
@@ -110,10 +95,7 @@ pub fn in_sequence(case: &Case) -> Tally {
     const PAGES: u64 = 300;
     let storage = MemoryStorage::new(512);
     storage.grow(PAGES).expect("there is memory");
-    let pool = PoolOptions::new(512)
-        .read_ahead(32)
-        .policy(in_sequence_policy(case))
-        .and_then(|it| it.open(storage));
+    let pool = PoolOptions::new(512).read_ahead(32).policy(in_sequence_policy(case)).and_then(|it| it.open(storage));
     let pool = pool.expect("the pool can be opened");
     let writes = random().is_multiple_of(2);
     for page in 0..PAGES {
@@ -125,16 +107,8 @@ pub fn in_sequence(case: &Case) -> Tally {
         thread::sleep(Duration::from_millis(50));
     }
     let stats = pool.stats();
-    assert!(
-        stats.misses <= PAGES / 8,
-        "{} of {PAGES} fixes in sequence found no page that was read ahead",
-        stats.misses
-    );
-    assert_eq!(
-        stats.hits + stats.misses,
-        PAGES,
-        "hits and misses are the fixes"
-    );
+    assert!(stats.misses <= PAGES / 8, "{} of {PAGES} fixes in sequence found no page that was read ahead", stats.misses);
+    assert_eq!(stats.hits + stats.misses, PAGES, "hits and misses are the fixes");
     Tally::default()
 }
 
@@ -219,15 +193,15 @@ pub fn unwritable_pages(case: &Case) -> Tally {
             for _ in 0..3 * frames {
                 let page = 1000 + random() % (3 * frames);
                 if let Err(error) = pool.fix_read(page) {
-                    panic!("under {policy}, {unwritable} of {frames} pages cannot be written, and page {page} is not read: {error}");
+                    panic!(
+                        "under {policy}, {unwritable} of {frames} pages cannot be written, and page {page} is not read: {error}"
+                    );
                 }
             }
         })
     });
     let readers: Vec<_> = readers.collect();
-    readers
-        .into_iter()
-        .for_each(|reader| reader.join().expect("a panic ends the run"));
+    readers.into_iter().for_each(|reader| reader.join().expect("a panic ends the run"));
     disk.heal();
     pool.checkpoint().expect("all pages can be written");
     for page in 0..unwritable {
@@ -343,14 +317,8 @@ pub fn busy_page(case: &Case) -> Tally {
     pool.discard(1).expect("nothing goes wrong");
     let waited = begin.elapsed();
     over.store(true, Ordering::SeqCst);
-    assert!(
-        waited < Duration::from_millis(100),
-        "a thread that discards the page waited for {waited:?}"
-    );
-    writers
-        .into_iter()
-        .chain(evictor)
-        .for_each(|writer| writer.join().expect("a panic ends the run"));
+    assert!(waited < Duration::from_millis(100), "a thread that discards the page waited for {waited:?}");
+    writers.into_iter().chain(evictor).for_each(|writer| writer.join().expect("a panic ends the run"));
     // The writer begins after three quarters of a window, and waits for its turn for half a window at most.
     let fewest = u64::from(WINDOWS) / 2;
     let most = 2 * u64::from(WINDOWS);
@@ -377,9 +345,7 @@ pub fn idle(case: &Case) -> Tally {
     if let Some(age) = age {
         idle = idle.max_dirty_age(age);
     }
-    let pool = idle
-        .open(MemoryStorage::new(512))
-        .expect("the pool can be opened");
+    let pool = idle.open(MemoryStorage::new(512)).expect("the pool can be opened");
     undisturbed(|| {
         for page in 0..u64::from(frames) {
             let fixed = match page % 4 {
@@ -394,10 +360,7 @@ pub fn idle(case: &Case) -> Tally {
     let steps = steps_so_far() - before;
     // Every millisecond at the most the writer looks what there is to do, and every 50 ms at each frame a few times.
     let most = 500 * 200 + 10 * 100 * u64::from(frames);
-    assert!(
-        steps < most,
-        "a pool in which nothing happens takes {steps} steps in half a second"
-    );
+    assert!(steps < most, "a pool in which nothing happens takes {steps} steps in half a second");
     Tally::default()
 }
 
@@ -409,9 +372,7 @@ struct Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let pool = &self.pool;
-        let noted = catch_unwind(AssertUnwindSafe(|| {
-            pool.fix_write(1).map(|mut page| page[0] += 1)
-        }));
+        let noted = catch_unwind(AssertUnwindSafe(|| pool.fix_write(1).map(|mut page| page[0] += 1)));
         self.panicked.store(noted.is_err(), Ordering::SeqCst);
     }
 }
@@ -423,26 +384,18 @@ thread_local! {
 /// The destructor of a thread-local notes in a page that its thread ends. It runs after the end of the simulated
 /// thread, so no other thread may run then.
 pub fn farewell() -> Tally {
-    let pool = options(8)
-        .open(MemoryStorage::new(512))
-        .expect("the pool can be opened");
+    let pool = options(8).open(MemoryStorage::new(512)).expect("the pool can be opened");
     let pool = Arc::new(pool);
     let panicked = Arc::new(AtomicBool::new(false));
     drop(pool.fix_write(1).expect("nothing goes wrong"));
     thread::scope(|scope| {
-        let session = Session {
-            pool: Arc::clone(&pool),
-            panicked: Arc::clone(&panicked),
-        };
+        let session = Session { pool: Arc::clone(&pool), panicked: Arc::clone(&panicked) };
         let ended = scope.spawn(|| {
             SESSION.with_borrow_mut(|it| *it = Some(session));
             drop(pool.fix_read(1).expect("nothing goes wrong"));
         });
         ended.join().expect("a panic ends the run");
     });
-    assert!(
-        !panicked.load(Ordering::SeqCst),
-        "a fix panics in the destructor of a thread-local"
-    );
+    assert!(!panicked.load(Ordering::SeqCst), "a fix panics in the destructor of a thread-local");
     Tally::default()
 }

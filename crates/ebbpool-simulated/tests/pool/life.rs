@@ -86,9 +86,7 @@ impl World {
         }
         let faults = Arc::new(FaultLog::default());
         let shared = Arc::new(self.open(number, life, &faults)?);
-        let outcome = shared
-            .recover(number == 0)
-            .and_then(|()| self.clients(life, &shared, &faults));
+        let outcome = shared.recover(number == 0).and_then(|()| self.clients(life, &shared, &faults));
         // As long as the pool exists, because its threads end with it.
         faults.note_power(&self.disk);
         self.model.state().images_flipped |= faults.image_flipped.load(Ordering::SeqCst);
@@ -99,19 +97,12 @@ impl World {
     }
 
     /// Runs the scripts of the clients.
-    fn clients(
-        &self,
-        life: &Life,
-        shared: &Arc<LifeState>,
-        faults: &FaultLog,
-    ) -> Result<(), PowerIsOff> {
+    fn clients(&self, life: &Life, shared: &Arc<LifeState>, faults: &FaultLog) -> Result<(), PowerIsOff> {
         faults.armed.store(true, Ordering::SeqCst);
         let clients = (0..life.scripts.len()).map(|client| {
             let shared = Arc::clone(shared);
             let named = thread::Builder::new().name(format!("client {client}"));
-            named
-                .spawn(move || shared.client(client))
-                .expect("a thread can be started")
+            named.spawn(move || shared.client(client)).expect("a thread can be started")
         });
         let clients: Vec<_> = clients.collect();
         for client in clients {
@@ -132,10 +123,7 @@ impl World {
     fn judge_window(&self, life: &Life, faults: &FaultLog) {
         // After a failure the writer pauses.
         let troubled = faults.count.load(Ordering::SeqCst) > 0;
-        let last_on = *faults
-            .last_on
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last_on = *faults.last_on.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(age), Some(end)) = (life.options.max_dirty_age, last_on)
             && life.options.background
             && !self.case.raw
@@ -200,12 +188,7 @@ impl World {
         Ok(())
     }
 
-    fn storage(
-        &self,
-        name: &'static str,
-        life: &Life,
-        faults: &Arc<FaultLog>,
-    ) -> FaultyFileStorage {
+    fn storage(&self, name: &'static str, life: &Life, faults: &Arc<FaultLog>) -> FaultyFileStorage {
         let data = name == "data";
         let model = Arc::clone(&self.model);
         FaultyFileStorage {
@@ -217,8 +200,7 @@ impl World {
             lost: Arc::new(move |page| model.page(page, |history| history.excused = true)),
             page_map: self.page_map.clone().filter(|_| data),
             in_flight: Mutex::default(),
-            reports_erases: self.case.reports_erases
-                || spec(&life.options.policy).asks_erase_counts(),
+            reports_erases: self.case.reports_erases || spec(&life.options.policy).asks_erase_counts(),
             lock: data.then(|| FileLock::take(&self.in_use)),
         }
     }
@@ -239,12 +221,7 @@ impl World {
     }
 
     /// Opens the log and the pool. Before, it tries to open the pool in ways that have to fail.
-    fn open(
-        &self,
-        number: usize,
-        life: &Life,
-        faults: &Arc<FaultLog>,
-    ) -> Result<LifeState, PowerIsOff> {
+    fn open(&self, number: usize, life: &Life, faults: &Arc<FaultLog>) -> Result<LifeState, PowerIsOff> {
         let case = &self.case;
         let opened = Wal::open(&self.disk, life.fault_rates, faults);
         let (wal, records) = opened.map_err(|error| {
@@ -313,11 +290,7 @@ impl World {
     }
 
     /// Checks an opening during which the first or the second thread could not be started. The pool may have one only.
-    fn is_without_thread(
-        &self,
-        opened: Result<Pool, PoolError>,
-        thread: u64,
-    ) -> Result<(), PowerIsOff> {
+    fn is_without_thread(&self, opened: Result<Pool, PoolError>, thread: u64) -> Result<(), PowerIsOff> {
         match opened {
             Ok(_) => assert!(thread > 0, "the pool is opened without its threads"),
             Err(_) if self.disk.is_off() => return Err(PowerIsOff),
@@ -375,12 +348,7 @@ impl LifeState {
             self.succeeds("the storage grows", self.pool.grow(pages))?;
         }
         let mut pages: BTreeSet<u64> = self.model.state().pages.keys().copied().collect();
-        if self
-            .case
-            .lives
-            .iter()
-            .any(|life| life.options.puts_pages_at_risk(&self.case))
-        {
+        if self.case.lives.iter().any(|life| life.options.puts_pages_at_risk(&self.case)) {
             // A crash may have damaged pages that no client has used.
             pages.extend(&self.case.pages);
         }
@@ -430,10 +398,7 @@ impl LifeState {
             }
         }
         if let Some(page) = pages.iter().find(|page| resident(page)) {
-            panic!(
-                "page {page} is still in memory, although {} others were read",
-                3 * self.pool.frames()
-            );
+            panic!("page {page} is still in memory, although {} others were read", 3 * self.pool.frames());
         }
     }
 

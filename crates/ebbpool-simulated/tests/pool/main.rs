@@ -38,13 +38,9 @@ impl Scenario for Case {
     fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
-            Kind::General
-            | Kind::OneHome
-            | Kind::Syncs
-            | Kind::Torn
-            | Kind::Window
-            | Kind::Sweep
-            | Kind::Landing => life::run(&case),
+            Kind::General | Kind::OneHome | Kind::Syncs | Kind::Torn | Kind::Window | Kind::Sweep | Kind::Landing => {
+                life::run(&case)
+            }
             Kind::Queue => kinds::a_writer_that_goes_on_to_wait(&case),
             Kind::Unwritable => kinds::unwritable_pages(&case),
             Kind::Busy => kinds::busy_page(&case),

@@ -26,17 +26,9 @@ impl Content {
             let bytes = bytes[at..at + 8].try_into().unwrap_or_default();
             u64::from_le_bytes(bytes)
         };
-        let content = Content {
-            version: word(0),
-            lsn: word(8),
-            slots: std::array::from_fn(|slot| word(16 + slot * 8)),
-        };
+        let content = Content { version: word(0), lsn: word(8), slots: std::array::from_fn(|slot| word(16 + slot * 8)) };
         let end = word(bytes.len() - 8);
-        assert!(
-            end == content.version,
-            "a page begins as version {}, and ends as {end}",
-            content.version
-        );
+        assert!(end == content.version, "a page begins as version {}, and ends as {end}", content.version);
         content
     }
 
@@ -62,11 +54,7 @@ impl Content {
             Ok(slot) if record.slot != ZEROS => slots[slot % SLOTS] = record.value,
             _ => slots = [0; SLOTS],
         }
-        Content {
-            version: record.version,
-            lsn,
-            slots,
-        }
+        Content { version: record.version, lsn, slots }
     }
 }
 
@@ -196,10 +184,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(strict: bool) -> Self {
-        Model {
-            state: Mutex::default(),
-            strict,
-        }
+        Model { state: Mutex::default(), strict }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -267,16 +252,8 @@ impl Model {
     pub fn log_was_found(&self, records: &[Record], logged: bool) {
         let end = records.len() as u64 * RECORD;
         let mut state = self.state();
-        assert!(
-            end >= state.acknowledged,
-            "the log ends at {end}, and {} was acknowledged",
-            state.acknowledged
-        );
-        assert!(
-            end >= state.covered,
-            "the log ends at {end}, and a checkpoint covered {}",
-            state.covered
-        );
+        assert!(end >= state.acknowledged, "the log ends at {end}, and {} was acknowledged", state.acknowledged);
+        assert!(end >= state.covered, "the log ends at {end}, and a checkpoint covered {}", state.covered);
         state.acknowledged = end;
         for (&number, page) in &mut state.pages {
             page.broken = false;

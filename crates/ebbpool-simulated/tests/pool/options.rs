@@ -96,11 +96,7 @@ impl LifeOptions {
             _ if random.one_in(6) => 24 + random.below(60) as u32,
             _ => 1 + random.below(16) as u32,
         };
-        let pads = random.pick(&[
-            "bplru:block=4,padding=true",
-            "bplru:block=2,padding=true",
-            "bplru:block=8,padding=true",
-        ]);
+        let pads = random.pick(&["bplru:block=4,padding=true", "bplru:block=2,padding=true", "bplru:block=8,padding=true"]);
         let policy = match case.kind {
             // Pages of a block that no caller has changed are at risk where writes tear pages.
             Kind::Torn if random.one_in(2) => pads.into(),
@@ -114,20 +110,11 @@ impl LifeOptions {
             batch: 1 + random.below(4) as u32,
             background: random.one_in(2),
             read_ahead: random.pick(&[0, 4, 32]),
-            reserve: random.pick(&[
-                Some(0),
-                Some(1),
-                Some(2),
-                Some(frames),
-                Some(u32::MAX),
-                None,
-            ]),
-            budget: random
-                .pick(&[None, Some(0.25), Some(0.5), Some(0.9), Some(1.0)])
-                .map(|share| {
-                    let delay = random.pick(&[0, 50, 20_000]);
-                    (share, Duration::from_micros(delay))
-                }),
+            reserve: random.pick(&[Some(0), Some(1), Some(2), Some(frames), Some(u32::MAX), None]),
+            budget: random.pick(&[None, Some(0.25), Some(0.5), Some(0.9), Some(1.0)]).map(|share| {
+                let delay = random.pick(&[0, 50, 20_000]);
+                (share, Duration::from_micros(delay))
+            }),
             throttle_at_fix: !random.one_in(4),
             max_dirty_age: match case.kind {
                 Kind::Window => Some(Duration::from_millis(random.pick(&[1, 10, 100, 400]))),
@@ -161,12 +148,7 @@ impl LifeOptions {
     }
 
     /// The options of the pool, except for a double-write area. `noted` counts the fixes that the sink receives.
-    pub fn for_pool(
-        &self,
-        case: &Case,
-        log: Option<Arc<dyn Log>>,
-        noted: &Arc<AtomicU64>,
-    ) -> PoolOptions {
+    pub fn for_pool(&self, case: &Case, log: Option<Arc<dyn Log>>, noted: &Arc<AtomicU64>) -> PoolOptions {
         let mut pool = PoolOptions::new(self.frames)
             .background(self.background)
             .batch(self.batch)
@@ -203,11 +185,7 @@ impl LifeOptions {
             pool = pool.max_dirty_age(age);
         }
         if self.fixed_costs {
-            pool = pool.fixed_costs(OperationCosts {
-                read: 1.0,
-                write: 8.0,
-                unit: Unit::PageReads,
-            });
+            pool = pool.fixed_costs(OperationCosts { read: 1.0, write: 8.0, unit: Unit::PageReads });
         }
         if self.counts_fixes {
             let (noted, classes) = (Arc::clone(noted), case.classes);

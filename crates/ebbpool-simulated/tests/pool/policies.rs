@@ -5,13 +5,7 @@ use ebbpool_simulation::Random;
 
 /// Policies with which the pool does more than to evict one page after the other: half of the lives have one of these.
 const FREQUENT: [&str; 8] = [
-    "lru",
-    "ebb",
-    "cflru",
-    "cfdc:cluster=4",
-    "bplru:block=4,padding=true",
-    "bplru:block=2,padding=true",
-    "bplru:block=4",
+    "lru", "ebb", "cflru", "cfdc:cluster=4", "bplru:block=4,padding=true", "bplru:block=2,padding=true", "bplru:block=4",
     "clock",
 ];
 

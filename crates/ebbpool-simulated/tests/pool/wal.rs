@@ -47,12 +47,7 @@ impl Record {
             let bytes = bytes[at..at + 8].try_into().unwrap_or_default();
             u64::from_le_bytes(bytes)
         };
-        let record = Record {
-            page: part(0),
-            version: part(8),
-            slot: part(16),
-            value: part(24),
-        };
+        let record = Record { page: part(0), version: part(8), slot: part(16), value: part(24) };
         (record.encode(lsn) == bytes).then_some(record)
     }
 }
@@ -77,11 +72,7 @@ struct State {
 impl Wal {
     /// Opens the log, and returns the records that survived. Whatever follows them is cut off, and that is synced:
     /// otherwise lost records could reappear behind later ones.
-    pub fn open(
-        disk: &FaultyDisk,
-        fault_rates: FaultRates,
-        faults: &Arc<FaultLog>,
-    ) -> io::Result<(Wal, Vec<Record>)> {
+    pub fn open(disk: &FaultyDisk, fault_rates: FaultRates, faults: &Arc<FaultLog>) -> io::Result<(Wal, Vec<Record>)> {
         let file = disk.bytes("log");
         faults.note_power(disk);
         let bytes = file.read_all()?;
@@ -94,10 +85,7 @@ impl Wal {
         let wal = Wal {
             disk: disk.clone(),
             file,
-            state: Mutex::new(State {
-                buffer: Vec::new(),
-                end,
-            }),
+            state: Mutex::new(State { buffer: Vec::new(), end }),
             durable: AtomicU64::new(end),
             fault_rates,
             faults: Arc::clone(faults),
@@ -132,9 +120,7 @@ impl Log for Wal {
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         let written = self.write()?;
         if lsn > written {
-            fail(format!(
-                "LSN {lsn} is requested, and the log ends at {written}"
-            ));
+            fail(format!("LSN {lsn} is requested, and the log ends at {written}"));
         }
         if self.fault_rates.slow > 0 {
             thread::sleep(Duration::from_micros(random() % self.fault_rates.slow));

@@ -163,8 +163,7 @@ impl DatabaseState {
     fn take_missed(&mut self) {
         let taken = self.wal_taken.as_ref().map_or(0, |taken| taken.frames);
         let committed = self.index.last_frame();
-        let Some(committed) = committed.filter(|last| *last > taken && self.prepared.is_none())
-        else {
+        let Some(committed) = committed.filter(|last| *last > taken && self.prepared.is_none()) else {
             return;
         };
         match self.wal_up_to(committed) {
@@ -219,10 +218,7 @@ impl DatabaseState {
 
     /// The transaction that the commit frame in SQLite's WAL completes; `None` if there is none, or a VFS above holds frames
     /// back.
-    pub(crate) fn wal_transaction(
-        &mut self,
-        store: Option<&mut DurableFiles>,
-    ) -> SqliteResult<Option<Transaction>> {
+    pub(crate) fn wal_transaction(&mut self, store: Option<&mut DurableFiles>) -> SqliteResult<Option<Transaction>> {
         let Some((last, size)) = self.writing.commit else {
             return Ok(None);
         };
@@ -267,13 +263,7 @@ impl DatabaseState {
         for (frame, at) in frames.iter().filter(|(frame, _)| frame.page <= size) {
             pages.insert(frame.page, Arc::new(wal.image(*at, page_size)?));
         }
-        Ok(Some(Transaction {
-            bytes: bytes_of(&pages),
-            pages,
-            size,
-            taken: Some(cursor),
-            before: self.before(),
-        }))
+        Ok(Some(Transaction { bytes: bytes_of(&pages), pages, size, taken: Some(cursor), before: self.before() }))
     }
 
     /// True if a transaction in SQLite's WAL needs the page size set first, which is the store's.
@@ -296,10 +286,7 @@ impl DatabaseState {
         if is_durable {
             self.last_commit = LastCommit::from_transaction(&transaction);
         }
-        self.prepared = Some(Prepared {
-            transaction,
-            is_durable,
-        });
+        self.prepared = Some(Prepared { transaction, is_durable });
     }
 
     /// The transaction that SQLite has written to the main file; `None` if it has changed nothing.
@@ -321,23 +308,14 @@ impl DatabaseState {
                 pages.insert(*page, Arc::clone(image));
             }
         }
-        Ok(Some(Transaction {
-            bytes: bytes_of(&pages),
-            pages,
-            size,
-            taken: None,
-            before: self.before(),
-        }))
+        Ok(Some(Transaction { bytes: bytes_of(&pages), pages, size, taken: None, before: self.before() }))
     }
 
     /// The transaction that SQLite has written to the main file and may still undo. Should it have cut the database off, the pages
     /// behind the new end stay until it has committed: SQLite has no copy of them in its journal.
     pub(crate) fn main_transaction_in_doubt(&self) -> SqliteResult<Option<Transaction>> {
         let transaction = self.main_transaction()?;
-        Ok(transaction.map(|transaction| Transaction {
-            size: transaction.size.max(self.size),
-            ..transaction
-        }))
+        Ok(transaction.map(|transaction| Transaction { size: transaction.size.max(self.size), ..transaction }))
     }
 
     /// The size in pages that a transaction has written into page 1.
@@ -511,9 +489,7 @@ impl DatabaseState {
         let pages = self.flying.len() + self.pending.len() + transaction.pages.len();
         let new = transaction.size.saturating_sub(self.stored.size());
         // One more: the first page of an empty database.
-        (pages as u64 + 1) * (self.page_size as u64 + PAGE_HEADER)
-            + u64::from(new) * PAGE_HEADER
-            + EPOCH_HEADER
+        (pages as u64 + 1) * (self.page_size as u64 + PAGE_HEADER) + u64::from(new) * PAGE_HEADER + EPOCH_HEADER
     }
 
     /// True if SQLite's journal would roll a transaction back.
@@ -532,11 +508,7 @@ impl DatabaseState {
 /// The WAL is this process's memory, and needs no checksum to be whole. SQLite 3.40 leaves frames without one where it has rolled
 /// back to a savepoint after a frame got another content (wal.c: `sqlite3WalSavepointUndo` kept `iReCksum`), and goes on with those that
 /// follow from a sum that is not in the file. They get the right ones: who makes the index of the WAL anew stops at the first other one.
-fn complete_frames(
-    wal: &mut VirtualFile,
-    cursor: &mut WalCursor,
-    last: u64,
-) -> SqliteResult<Option<Vec<(WalFrame, u64)>>> {
+fn complete_frames(wal: &mut VirtualFile, cursor: &mut WalCursor, last: u64) -> SqliteResult<Option<Vec<(WalFrame, u64)>>> {
     let mut bytes = vec![0; cursor.frame_bytes()];
     let mut frames = Vec::new();
     while cursor.frames < last {

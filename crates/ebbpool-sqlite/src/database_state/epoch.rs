@@ -40,16 +40,10 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Those that waited before, and one that is made now with a window in seconds.
     pub(super) fn with(before: Option<Waiting>, now: f64, window: f64) -> Waiting {
-        before.map_or(
-            Waiting {
-                oldest: now,
-                promised: now + window,
-            },
-            |before| Waiting {
-                promised: before.promised.min(now + window),
-                ..before
-            },
-        )
+        before.map_or(Waiting { oldest: now, promised: now + window }, |before| Waiting {
+            promised: before.promised.min(now + window),
+            ..before
+        })
     }
 
     /// When they have to be durable, with the window of now.
@@ -66,9 +60,7 @@ impl DatabaseState {
 
     /// Seconds: when the oldest commit was made that a power cut would lose.
     pub(crate) fn oldest(&self) -> Option<f64> {
-        self.flying_since
-            .or(self.waiting)
-            .map(|waiting| waiting.oldest)
+        self.flying_since.or(self.waiting).map(|waiting| waiting.oldest)
     }
 
     /// Sees to it that the next epoch is due no later than that of databases which have committed together.
@@ -83,22 +75,16 @@ impl DatabaseState {
         if figures.is_in_place {
             return None;
         }
-        if figures.is_between_slices
-            || figures.log_bytes > self.options.log_limit
-            || figures.changed_bytes > MOST_CHANGED
-        {
+        if figures.is_between_slices || figures.log_bytes > self.options.log_limit || figures.changed_bytes > MOST_CHANGED {
             return Some(self.now);
         }
-        self.log_began
-            .map(|began| began + self.options.checkpoint_age)
+        self.log_began.map(|began| began + self.options.checkpoint_age)
     }
 
     /// When there is something to do without a call of SQLite's, in seconds.
     pub(crate) fn next_work(&self) -> Option<f64> {
         let epoch = self.due().map(|due| due.max(self.retry_at));
-        let checkpoint = self
-            .checkpoint_due()
-            .map(|due| due.max(self.checkpoint_retry_at));
+        let checkpoint = self.checkpoint_due().map(|due| due.max(self.checkpoint_retry_at));
         let cover = self.stored.figures().must_cover.then_some(self.retry_at);
         let all = epoch.into_iter().chain(checkpoint).chain(cover);
         all.reduce(f64::min)
@@ -128,9 +114,7 @@ impl DatabaseState {
     /// True if the epoch that a thread writes is late: a commit that does not wait for it would be lost with those that the epoch
     /// has.
     pub(crate) fn is_flight_late(&self) -> bool {
-        let due = self
-            .flying_since
-            .map(|flying| flying.due(self.options.window));
+        let due = self.flying_since.map(|flying| flying.due(self.options.window));
         due.is_some_and(|due| due + self.patience() <= self.now)
     }
 
@@ -157,9 +141,7 @@ impl DatabaseState {
             last_error: notes.last_error,
             unsaved_commits: self.unsaved + self.flying_commits,
             unsaved_bytes: self.unsaved_bytes(),
-            oldest_unsaved: self
-                .oldest()
-                .map(|oldest| now.saturating_sub(milliseconds(self.now - oldest))),
+            oldest_unsaved: self.oldest().map(|oldest| now.saturating_sub(milliseconds(self.now - oldest))),
             last_refusal: notes.last_refusal,
             ..DatabaseHealth::default()
         }
@@ -199,13 +181,8 @@ impl DatabaseState {
             }
         }
         if let Some(flying) = self.flying_since.take() {
-            let later = self
-                .waiting
-                .map_or(f64::INFINITY, |waiting| waiting.promised);
-            self.waiting = Some(Waiting {
-                promised: flying.promised.min(later),
-                ..flying
-            });
+            let later = self.waiting.map_or(f64::INFINITY, |waiting| waiting.promised);
+            self.waiting = Some(Waiting { promised: flying.promised.min(later), ..flying });
         }
         self.unsaved += std::mem::take(&mut self.flying_commits);
         self.failed = Some(code);

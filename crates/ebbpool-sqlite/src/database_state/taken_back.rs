@@ -38,20 +38,14 @@ impl LastCommit {
         let before = transaction.before.clone();
         // Those that it has cut off come back with it.
         let cut_off = transaction.size.saturating_add(1)..=before.size;
-        Some(LastCommit {
-            pages: transaction.pages.keys().copied().chain(cut_off).collect(),
-            before,
-        })
+        Some(LastCommit { pages: transaction.pages.keys().copied().chain(cut_off).collect(), before })
     }
 }
 
 impl DatabaseState {
     /// What is committed now.
     pub(super) fn before(&self) -> Before {
-        Before {
-            taken: self.wal_taken.clone(),
-            size: self.size,
-        }
+        Before { taken: self.wal_taken.clone(), size: self.size }
     }
 
     /// The header of a frame is written: behind a transaction that was prepared, SQLite has committed that.
@@ -138,9 +132,7 @@ impl DatabaseState {
     fn shown(&self, page: u32) -> SqliteResult<Arc<Image>> {
         match self.view.get(&page) {
             Some(image) => Ok(Arc::clone(image)),
-            None => Ok(Arc::new(
-                self.durable(page, |bytes| self.memory.store(bytes))??,
-            )),
+            None => Ok(Arc::new(self.durable(page, |bytes| self.memory.store(bytes))??)),
         }
     }
 

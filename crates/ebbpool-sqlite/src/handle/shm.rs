@@ -43,12 +43,7 @@ pub(crate) unsafe extern "C" fn shm_map(
     code
 }
 
-pub(crate) unsafe extern "C" fn shm_lock(
-    file: *mut File,
-    offset: c_int,
-    count: c_int,
-    flags: c_int,
-) -> c_int {
+pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: c_int, flags: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     if open.is_passed {
@@ -70,9 +65,7 @@ pub(crate) unsafe extern "C" fn shm_lock(
         }
         let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
         open.with(|state| {
-            let writes = state
-                .index
-                .lock(number, &mut held, slots.clone(), exclusive)?;
+            let writes = state.index.lock(number, &mut held, slots.clone(), exclusive)?;
             if writes {
                 state.wal_writer_begins();
             }

@@ -52,8 +52,7 @@ fn without_header(inspection: &SqliteInspection, wal: &File) -> io::Result<Vec<W
     }
     let mut salt = [0; 8];
     salt.copy_from_slice(&head[8..16]);
-    let cursor =
-        |is_big_endian| WalCursor::without_header(header.page_size as usize, salt, is_big_endian);
+    let cursor = |is_big_endian| WalCursor::without_header(header.page_size as usize, salt, is_big_endian);
     Ok([false, true].map(cursor).into())
 }
 

@@ -45,9 +45,7 @@ pub fn lock_holder(file: &File) -> Option<LockHolder> {
     // Only a lock for writing is in the way of one for reading.
     let exclusive = in_the_way(file, libc::F_RDLCK as i16, SHARED, SHARED_BYTES);
     let any = || in_the_way(file, libc::F_WRLCK as i16, PENDING, SHARED_BYTES + 2);
-    exclusive
-        .map(|found| holder(found, true))
-        .or_else(|| any().map(|found| holder(found, false)))
+    exclusive.map(|found| holder(found, true)).or_else(|| any().map(|found| holder(found, false)))
 }
 
 /// True if a lock is that of `owner::lock_alone`.

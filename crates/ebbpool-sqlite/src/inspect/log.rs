@@ -131,8 +131,7 @@ pub(super) fn read_log(
 /// The number of an epoch that is behind the end of the log: damage has ended it. No process may have the database open.
 pub(super) fn epoch_behind(file: &File, first: &[u8]) -> io::Result<Option<u32>> {
     let length = file.metadata()?.len();
-    let mut read =
-        |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| SqliteCode::IO);
+    let mut read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| SqliteCode::IO);
     let mut look = || {
         let heads = Heads::read(length, &mut read)?;
         let header = heads.of_mark(LogMatch::new(first).marked_generation());

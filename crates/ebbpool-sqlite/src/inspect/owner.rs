@@ -93,11 +93,8 @@ pub(super) fn processes_of(file: &fs::Metadata) -> FoundProcesses {
                 // Any user can write any document, so only those are believed who have the file open.
                 if access > Access::None {
                     let documents = documents.iter().take(MOST_DOCUMENTS);
-                    let health = documents
-                        .filter_map(|path| found.health_in(process, &entry.path(), path, file));
-                    said.extend(
-                        health.filter(|it| access == Access::Write || it.database.passed.is_some()),
-                    );
+                    let health = documents.filter_map(|path| found.health_in(process, &entry.path(), path, file));
+                    said.extend(health.filter(|it| access == Access::Write || it.database.passed.is_some()));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -116,13 +113,7 @@ pub(super) fn processes_of(file: &fs::Metadata) -> FoundProcesses {
 
 impl FoundProcesses {
     /// Looks at a descriptor of a process, and notes its lock of the file.
-    fn look_at(
-        &mut self,
-        process: u32,
-        directory: &Path,
-        descriptor: &DirEntry,
-        file: &fs::Metadata,
-    ) -> Seen {
+    fn look_at(&mut self, process: u32, directory: &Path, descriptor: &DirEntry, file: &fs::Metadata) -> Seen {
         let Ok(target) = fs::read_link(descriptor.path()) else {
             return Seen::Other;
         };
@@ -131,8 +122,7 @@ impl FoundProcesses {
         if of_health.is_some_and(|name| name.starts_with(NAME.to_bytes())) {
             return Seen::Document;
         }
-        let is_file = target.starts_with(b"/")
-            && fs::metadata(descriptor.path()).is_ok_and(|other| is_same(&other, file));
+        let is_file = target.starts_with(b"/") && fs::metadata(descriptor.path()).is_ok_and(|other| is_same(&other, file));
         if !is_file {
             return Seen::Other;
         }
@@ -140,22 +130,13 @@ impl FoundProcesses {
         let text = fs::read_to_string(info).unwrap_or_default();
         let locks = text.lines().filter_map(lock_of_line);
         if let Some(is_exclusive) = locks.reduce(|a, b| a || b) {
-            self.locks.push(LockedDescriptor {
-                process,
-                is_exclusive,
-            });
+            self.locks.push(LockedDescriptor { process, is_exclusive });
         }
         Seen::File(access_of(&text))
     }
 
     /// What a process says about a database in its file in memory.
-    fn health_in(
-        &mut self,
-        process: u32,
-        directory: &Path,
-        descriptor: &Path,
-        file: &fs::Metadata,
-    ) -> Option<OwnerHealth> {
+    fn health_in(&mut self, process: u32, directory: &Path, descriptor: &Path, file: &fs::Metadata) -> Option<OwnerHealth> {
         let document = self.read_document(descriptor)?;
         // A child of fork() has the file of its parent, which does not speak for it.
         if document.process != own_number(directory).unwrap_or(process) {
@@ -163,11 +144,7 @@ impl FoundProcesses {
         }
         let mut databases = document.databases.into_iter();
         let database = databases.find(|it| it.device == file.dev() && it.inode == file.ino())?;
-        Some(OwnerHealth {
-            process,
-            version: document.version,
-            database,
-        })
+        Some(OwnerHealth { process, version: document.version, database })
     }
 
     /// Reads what a process says; `None` if it is not readable, or makes no sense. It may replace it meanwhile.
@@ -227,9 +204,7 @@ fn is_same(metadata: &fs::Metadata, file: &fs::Metadata) -> bool {
 /// The number that a process has for itself, in the innermost container that it is in.
 fn own_number(directory: &Path) -> Option<u32> {
     let status = fs::read_to_string(directory.join("status")).ok()?;
-    let numbers = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().last()?.parse().ok()
 }
 

@@ -46,10 +46,7 @@ pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Resu
     if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
         take_in_log(&copy, &log, &first)?;
     }
-    if let (Some(_), Some(journal)) = (
-        inspection.hot_journal,
-        open_if_there(&beside(path, "-journal"))?,
-    ) {
+    if let (Some(_), Some(journal)) = (inspection.hot_journal, open_if_there(&beside(path, "-journal"))?) {
         copied(journal, &beside(target, "-journal"))?;
     }
     Ok(())

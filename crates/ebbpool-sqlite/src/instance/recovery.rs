@@ -69,15 +69,8 @@ impl Instance {
     }
 
     /// Locks the database when it has no journal and no WAL, and has SQLite take them in where it has.
-    fn lock_recovered(
-        &self,
-        shared: &SharedDatabase,
-        file: &mut BaseFile,
-    ) -> SqliteResult<owner::OwnerLock> {
-        let (journal, wal) = (
-            format!("{}-journal", shared.path),
-            format!("{}-wal", shared.path),
-        );
+    fn lock_recovered(&self, shared: &SharedDatabase, file: &mut BaseFile) -> SqliteResult<owner::OwnerLock> {
+        let (journal, wal) = (format!("{}-journal", shared.path), format!("{}-wal", shared.path));
         let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
         let mut recovered = Ok(());
         let mut has_recovered = self.base.exists(&format!("{}-ebb", shared.path))?;
@@ -166,13 +159,10 @@ impl Instance {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
-        let (base, path, database, shadow) = mirror::divide(self.base, &shared.path, file)
-            .map_err(|(file, code)| (code, Some(file)))?;
+        let (base, path, database, shadow) =
+            mirror::divide(self.base, &shared.path, file).map_err(|(file, code)| (code, Some(file)))?;
         let options = &shared.options;
-        let taking = Taking {
-            database,
-            lock: Some(lock),
-        };
+        let taking = Taking { database, lock: Some(lock) };
         let open = || {
             let mut store = DurableFiles::take_over(base, &path, options, taking, random)?;
             let mut state = DatabaseState::new(base, &mut store, *options, self.now())?;
@@ -200,7 +190,8 @@ impl Instance {
         let Ok(path) = std::ffi::CString::new(path) else {
             return Err(SqliteCode::CANT_OPEN);
         };
-        let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
+        let statements =
+            c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
         let (api, null) = (&self.api, std::ptr::null());
         let mut database = std::ptr::null_mut();

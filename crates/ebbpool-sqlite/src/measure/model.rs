@@ -61,10 +61,7 @@ impl WindowModel {
             // The image as of the last epoch; the first one is from before the watch.
             let durable = self.durable.get(&page.page).unwrap_or(&page.before);
             let entry = self.pending.entry(page.page);
-            let entry = entry.or_insert_with(|| PendingPage {
-                durable: durable.clone(),
-                latest: None,
-            });
+            let entry = entry.or_insert_with(|| PendingPage { durable: durable.clone(), latest: None });
             entry.latest = page.after.clone();
         }
         self.oldest.get_or_insert(now);
@@ -77,10 +74,7 @@ impl WindowModel {
 
     /// Makes the epoch that is due by a time in seconds.
     pub fn proceed(&mut self, now: f64) {
-        if self
-            .oldest
-            .is_some_and(|oldest| oldest + self.options.window <= now)
-        {
+        if self.oldest.is_some_and(|oldest| oldest + self.options.window <= now) {
             self.epoch();
         }
     }
@@ -141,11 +135,7 @@ impl WindowModel {
         let page = page_size as f64;
         // In `-wal` and then in place, and the header of the next generation.
         let checkpoint = pages * (page + FRAME as f64 + page.max(BLOCK as f64)) + BLOCK as f64;
-        let checkpoint_bytes = if records > 0.0 {
-            checkpoints * checkpoint
-        } else {
-            0.0
-        };
+        let checkpoint_bytes = if records > 0.0 { checkpoints * checkpoint } else { 0.0 };
         ModelledBytes {
             epochs: self.epochs,
             log: self.log_bytes,
@@ -217,21 +207,14 @@ mod tests {
 
     fn commit(page: u32, before: u8, after: u8) -> WatchedCommit {
         WatchedCommit {
-            pages: vec![WatchedPage {
-                page,
-                before: image(before),
-                after: image(after),
-            }],
+            pages: vec![WatchedPage { page, before: image(before), after: image(after) }],
             commits: 1,
             page_size: 4096,
         }
     }
 
     fn model(window: f64) -> WindowModel {
-        WindowModel::new(Options {
-            window,
-            ..Options::default()
-        })
+        WindowModel::new(Options { window, ..Options::default() })
     }
 
     #[test]
@@ -243,10 +226,7 @@ mod tests {
             }
         }
         let growth = PageGrowth::default();
-        let (each, merged) = (
-            each.finish(25.0, &growth, 4096),
-            merged.finish(25.0, &growth, 4096),
-        );
+        let (each, merged) = (each.finish(25.0, &growth, 4096), merged.finish(25.0, &growth, 4096));
         assert_eq!(each.epochs, 25);
         // At 0, 10 and 20 a window begins.
         assert_eq!(merged.epochs, 3);

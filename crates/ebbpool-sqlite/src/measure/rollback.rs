@@ -90,18 +90,13 @@ impl RollbackWatch {
             // Commits that came meanwhile are no commits of the watch.
             self.counter = Some(DatabaseHeader::read(database)?.counter());
             self.changed = Some(written(database)?);
-            FirstLook {
-                prints: self.prints,
-                images: self.images,
-            } = seen;
+            FirstLook { prints: self.prints, images: self.images } = seen;
             memory.fingerprints = self.prints.len() as u64 * PRINT;
             return Ok(Vec::new());
         };
         let commits = counter.wrapping_sub(counter_before);
         if commits > u32::MAX / 2 {
-            return Err(io::Error::other(
-                "its content was replaced while it was watched; measure again",
-            ));
+            return Err(io::Error::other("its content was replaced while it was watched; measure again"));
         }
         // Where the lock stays, the journal says whether a transaction is being written.
         let is_busy = || {
@@ -140,19 +135,11 @@ impl RollbackWatch {
                 Some(after) => self.images.insert(page, Arc::clone(after)),
                 None => self.images.remove(&page),
             };
-            pages.push(WatchedPage {
-                page,
-                before,
-                after: image,
-            });
+            pages.push(WatchedPage { page, before, after: image });
         }
         memory.fingerprints = self.prints.len() as u64 * PRINT;
         self.count(&pages, old_pages, commits);
-        Ok(vec![WatchedCommit {
-            pages,
-            commits,
-            page_size: self.page_size,
-        }])
+        Ok(vec![WatchedCommit { pages, commits, page_size: self.page_size }])
     }
 
     /// What is there before the watch, of a database with this number of pages.
@@ -187,11 +174,7 @@ impl RollbackWatch {
         let read = self.each_page(database, count, go_on, |page, bytes| {
             let print = xxh3_64(bytes);
             if self.prints.get(page as usize - 1) != Some(&print) {
-                changed.push(ChangedPage {
-                    page,
-                    print,
-                    image: memory.image(bytes),
-                });
+                changed.push(ChangedPage { page, print, image: memory.image(bytes) });
             }
         })?;
         Ok((read, changed))

@@ -62,10 +62,7 @@ impl WalWatch {
         self.look(database, page_size, memory, go_on)?;
         let metadata = database.metadata()?;
         let changed = (metadata.mtime(), metadata.mtime_nsec());
-        let is_changed = self
-            .changed
-            .replace(changed)
-            .is_some_and(|it| it != changed);
+        let is_changed = self.changed.replace(changed).is_some_and(|it| it != changed);
         // Only checkpoints write to the database.
         if is_changed && !is_known && self.seen.is_empty() {
             self.missed += 1;
@@ -125,18 +122,13 @@ impl WalWatch {
                         let mut before = vec![0; image.len()];
                         let at = u64::from(page - 1) * image.len() as u64;
                         // What is equal was brought in place before this look, and hides what was there.
-                        let is_known =
-                            read_whole(database, &mut before, at)? && before[..] != *image;
+                        let is_known = read_whole(database, &mut before, at)? && before[..] != *image;
                         is_known.then(|| memory.image(&before)).flatten()
                     }
                 };
                 let after = memory.image(image);
                 latest.insert(page, after.clone());
-                pages.push(WatchedPage {
-                    page,
-                    before,
-                    after,
-                });
+                pages.push(WatchedPage { page, before, after });
                 Ok(())
             });
             if !matches!(count, Ok(Some(_))) {
@@ -153,11 +145,7 @@ impl WalWatch {
             };
             self.written.log += count * cursor.frame_bytes() as u64;
             self.frames.extend(pages.iter().map(|page| page.page));
-            self.seen.push(WatchedCommit {
-                pages,
-                commits: 1,
-                page_size,
-            });
+            self.seen.push(WatchedCommit { pages, commits: 1, page_size });
         }
     }
 

@@ -25,11 +25,7 @@ impl SuiteCopy {
 
 type Divided = (BaseVfs, String, BaseFile, Option<SuiteCopy>);
 
-pub(crate) fn divide(
-    base: BaseVfs,
-    path: &str,
-    database: BaseFile,
-) -> Result<Divided, (BaseFile, SqliteCode)> {
+pub(crate) fn divide(base: BaseVfs, path: &str, database: BaseFile) -> Result<Divided, (BaseFile, SqliteCode)> {
     Ok((base, path.to_owned(), database, None))
 }
 

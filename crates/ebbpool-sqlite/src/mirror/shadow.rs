@@ -33,11 +33,7 @@ pub(crate) struct SuiteCopy {
 
 impl SuiteCopy {
     /// Copies a database.
-    pub(crate) fn new(
-        base: BaseVfs,
-        path: &str,
-        real: &mut BaseFile,
-    ) -> SqliteResult<(SuiteCopy, BaseFile)> {
+    pub(crate) fn new(base: BaseVfs, path: &str, real: &mut BaseFile) -> SqliteResult<(SuiteCopy, BaseFile)> {
         static COPIES: AtomicU64 = AtomicU64::new(0);
         let mut content = vec![0; real.length()? as usize];
         let mut piece = vec![0; PIECE];
@@ -51,11 +47,7 @@ impl SuiteCopy {
         }
         let path = format!("{}:{path}", COPIES.fetch_add(1, Ordering::Relaxed));
         with_files(|files| files.insert(path.clone(), Arc::new(Mutex::new(content))));
-        let shadow = SuiteCopy {
-            base: vfs(base),
-            path,
-            real: None,
-        };
+        let shadow = SuiteCopy { base: vfs(base), path, real: None };
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_MAIN_DB;
         let copy = BaseFile::open(shadow.base, &shadow.path, flags)?;
         Ok((shadow, copy))
@@ -114,13 +106,7 @@ struct Handle {
     content: *const Mutex<Vec<u8>>,
 }
 
-unsafe extern "C" fn open(
-    _vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    flags_out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(_vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, flags_out: *mut c_int) -> c_int {
     // SAFETY: the caller passes memory for a handle, a name that is null or ends with a zero, and a place for flags.
     unsafe {
         let content = match name.is_null() {
@@ -147,12 +133,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _durable: c_int
     }
 }
 
-unsafe extern "C" fn access(
-    _vfs: *mut Vfs,
-    name: *const c_char,
-    _flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: a name ends with a zero, and there is a place for the answer.
     unsafe {
         let path = CStr::from_ptr(name).to_string_lossy();
@@ -180,12 +161,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
     // SAFETY: the buffer has as many bytes as the call says.
-    let (content, into) = unsafe {
-        (
-            content(file),
-            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
-        )
-    };
+    let (content, into) = unsafe { (content(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
     let from = (at as usize).min(content.len());
     let there = into.len().min(content.len() - from);
     into[..there].copy_from_slice(&content[from..from + there]);
@@ -198,12 +174,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
     // SAFETY: as in `read`.
-    let (mut content, from) = unsafe {
-        (
-            content(file),
-            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
-        )
-    };
+    let (mut content, from) = unsafe { (content(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
     let end = at as usize + from.len();
     if content.len() < end {
         content.resize(end, 0);
@@ -242,13 +213,7 @@ unsafe extern "C" fn number(_file: *mut File) -> c_int {
     0
 }
 
-unsafe extern "C" fn shm_map(
-    _file: *mut File,
-    _region: c_int,
-    _bytes: c_int,
-    _extend: c_int,
-    _out: *mut *mut c_void,
-) -> c_int {
+unsafe extern "C" fn shm_map(_file: *mut File, _region: c_int, _bytes: c_int, _extend: c_int, _out: *mut *mut c_void) -> c_int {
     SqliteCode::IO.0
 }
 

@@ -84,12 +84,7 @@ impl DurableFiles {
     }
 
     /// Writes a page in place together with its neighbours: see [`DurableFiles::write_run`].
-    pub(super) fn place_page(
-        &mut self,
-        run: &mut Run,
-        page: u32,
-        image: &[u8],
-    ) -> SqliteResult<()> {
+    pub(super) fn place_page(&mut self, run: &mut Run, page: u32, image: &[u8]) -> SqliteResult<()> {
         if page != run.next || run.bytes.len() >= RUN {
             self.write_run(run)?;
             run.begin = page;
@@ -121,11 +116,7 @@ impl DurableFiles {
 
     /// Brings in place what the logs hold. With `removes_mark` the database in place is one that other programs may write;
     /// the next record sets the mark again.
-    pub(crate) fn bring_in_place(
-        &mut self,
-        pages: &PageCache,
-        removes_mark: bool,
-    ) -> SqliteResult<()> {
+    pub(crate) fn bring_in_place(&mut self, pages: &PageCache, removes_mark: bool) -> SqliteResult<()> {
         self.do_slice(pages, removes_mark, u64::MAX).map(drop)
     }
 
@@ -135,12 +126,7 @@ impl DurableFiles {
     /// # Errors
     ///
     /// Then the next slice is the first one again, and what is in `-wal` stays there.
-    pub(crate) fn do_slice(
-        &mut self,
-        pages: &PageCache,
-        removes_mark: bool,
-        bytes: u64,
-    ) -> SqliteResult<bool> {
+    pub(crate) fn do_slice(&mut self, pages: &PageCache, removes_mark: bool, bytes: u64) -> SqliteResult<bool> {
         let is_whole = bytes == u64::MAX || self.slices.done >= MOST_SLICES;
         let bytes = if is_whole { u64::MAX } else { bytes };
         let mut done = self.go_on(pages, bytes);
@@ -155,10 +141,7 @@ impl DurableFiles {
             }
         }
         self.slices.done += 1;
-        if done == Ok(true)
-            && removes_mark
-            && (self.marked.is_some() || self.uncertain_mark.is_some())
-        {
+        if done == Ok(true) && removes_mark && (self.marked.is_some() || self.uncertain_mark.is_some()) {
             done = self.unmark_in_place(false).and(done);
         }
         if done.is_err() {
@@ -200,12 +183,7 @@ impl DurableFiles {
     fn log_some(&mut self, pages: &PageCache, bytes: u64) -> SqliteResult<()> {
         let frames = self.wal.open_frames();
         // Frames that were taken back are those of no commit.
-        if self
-            .slices
-            .logging
-            .as_ref()
-            .is_none_or(|logging| logging.frames != frames)
-        {
+        if self.slices.logging.as_ref().is_none_or(|logging| logging.frames != frames) {
             if self.deltas.is_uncertain {
                 // `-ebb` must not show an epoch that the commit does not have.
                 self.cut_off_deltas()?;
@@ -214,11 +192,7 @@ impl DurableFiles {
             self.begin_wal(true)?;
             let mut left: BTreeSet<u32> = self.stored.pages_of_deltas().into_iter().collect();
             left.retain(|page| !self.slices.appended.contains(page));
-            self.slices.logging = Some(Logging {
-                left,
-                end,
-                frames: 0,
-            });
+            self.slices.logging = Some(Logging { left, end, frames: 0 });
         }
         let Some(mut logging) = self.slices.logging.take() else {
             return Ok(());
@@ -263,8 +237,7 @@ impl DurableFiles {
         let first = durable(1)?;
         let marked = self.with_mark(1, &first);
         let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
-        self.wal
-            .append(file, 1, marked.as_deref().unwrap_or(&first), self.size)?;
+        self.wal.append(file, 1, marked.as_deref().unwrap_or(&first), self.size)?;
         let images = self.commit_wal(self.size)?;
         self.stored.add_images(images, self.size);
         self.slices.unsynced = 0;
@@ -461,12 +434,7 @@ impl DurableFiles {
     }
 
     /// Deletes a log, unless another file has its name by now.
-    pub(super) fn delete_own(
-        &self,
-        path: &str,
-        identity: Option<FileIdentity>,
-        durable: bool,
-    ) -> SqliteResult<()> {
+    pub(super) fn delete_own(&self, path: &str, identity: Option<FileIdentity>, durable: bool) -> SqliteResult<()> {
         match FileIdentity::is_other(path, &identity) {
             true => Ok(()),
             false => self.base.delete(path, durable),

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use super::checkpoint::Slices;
 use super::mark::empty_like;
-use super::{
-    DurableFiles, LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, fingerprint, is_plain,
-    now_in_milliseconds,
-};
+use super::{DurableFiles, LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, fingerprint, is_plain, now_in_milliseconds};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::Flight;
 use crate::delta_log::{self, EpochDraft, Header, RECORDS, SLOTS, slot_of};
@@ -37,26 +34,18 @@ impl DurableFiles {
     /// # Errors
     ///
     /// Then nothing has changed, and the next attempt writes all of it again.
-    pub(crate) fn write_epoch(
-        &mut self,
-        flight: &Flight,
-        pages: &PageCache,
-    ) -> SqliteResult<PlaceChange> {
+    pub(crate) fn write_epoch(&mut self, flight: &Flight, pages: &PageCache) -> SqliteResult<PlaceChange> {
         self.replace_lost_logs(pages)?;
         let written = match self.route(flight.bytes) {
             Route::Pages => self.epoch_of_pages(flight, pages),
             Route::Deltas => match self.epoch_of_deltas(flight, pages) {
                 // The room that was reserved is in `-wal`.
-                Err(_) if self.deltas.epochs == 0 && !self.deltas.is_uncertain => {
-                    self.epoch_in_place(flight, pages)
-                }
+                Err(_) if self.deltas.epochs == 0 && !self.deltas.is_uncertain => self.epoch_in_place(flight, pages),
                 written => written,
             },
             Route::InPlace => match self.epoch_in_place(flight, pages) {
                 // The room that was reserved is in `-ebb`.
-                Err(_) if self.is_closing && self.deltas.ready => {
-                    self.epoch_of_deltas(flight, pages)
-                }
+                Err(_) if self.is_closing && self.deltas.ready => self.epoch_of_deltas(flight, pages),
                 written => written,
             },
         };
@@ -202,19 +191,11 @@ impl DurableFiles {
         }
         draft.follows_checkpoint = self.checkpoint_has_begun;
         let header = self.deltas.header.ok_or(SqliteCode::IO)?;
-        let (bytes, sections, checksum) = draft.finish(
-            size,
-            header.zero().wrapping_add(self.deltas.epochs + 1),
-            now_in_milliseconds(),
-            self.deltas.checksum,
-        );
+        let (bytes, sections, checksum) =
+            draft.finish(size, header.zero().wrapping_add(self.deltas.epochs + 1), now_in_milliseconds(), self.deltas.checksum);
         let at = self.deltas.end;
         let end = at + bytes.len() as u64;
-        let most = if (bytes.len() as u64) < LONG_RECORD {
-            STEP
-        } else {
-            BLOCK
-        };
+        let most = if (bytes.len() as u64) < LONG_RECORD { STEP } else { BLOCK };
         self.grow_deltas(end, end, most)?;
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
@@ -268,9 +249,7 @@ impl DurableFiles {
         let deltas = &mut self.deltas;
         deltas.ready = false;
         let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
-        let next = deltas
-            .header
-            .map_or(1, |header| header.turn.wrapping_add(1));
+        let next = deltas.header.map_or(1, |header| header.turn.wrapping_add(1));
         // The slot of the latest header stays as it is, so that a power cut leaves one.
         let slot = deltas.slot_left.unwrap_or(slot_of(next));
         let turn = match slot_of(next) == slot {
@@ -365,25 +344,14 @@ impl DurableFiles {
         }
         let images = self.log_flight(&changed, flight, pages)?;
         self.written.epochs += 1;
-        Ok(PlaceChange::Wal {
-            images,
-            size: flight.size,
-            replaces_deltas: false,
-        })
+        Ok(PlaceChange::Wal { images, size: flight.size, replaces_deltas: false })
     }
 
     /// Logs pages of an epoch as one commit of `-wal`, and returns where their images begin.
-    fn log_flight(
-        &mut self,
-        list: &[u32],
-        flight: &Flight,
-        pages: &PageCache,
-    ) -> SqliteResult<Vec<(u32, u64)>> {
-        self.log_pages(list, flight.size, false, |page| {
-            match flight.pages.get(&page) {
-                Some(image) => image.bytes(),
-                None => Ok(Cow::Owned(pages.read(page, <[u8]>::to_vec)?)),
-            }
+    fn log_flight(&mut self, list: &[u32], flight: &Flight, pages: &PageCache) -> SqliteResult<Vec<(u32, u64)>> {
+        self.log_pages(list, flight.size, false, |page| match flight.pages.get(&page) {
+            Some(image) => image.bytes(),
+            None => Ok(Cow::Owned(pages.read(page, <[u8]>::to_vec)?)),
         })
     }
 
@@ -414,20 +382,11 @@ impl DurableFiles {
         self.deltas.ready = false;
         self.deltas.epochs = 0;
         self.written.epochs += 1;
-        Ok(PlaceChange::Wal {
-            images,
-            size: flight.size,
-            replaces_deltas: true,
-        })
+        Ok(PlaceChange::Wal { images, size: flight.size, replaces_deltas: true })
     }
 
     /// A transaction that was rolled back has written all its pages as they were: then these need not be written.
-    fn without_unchanged(
-        &mut self,
-        list: Vec<u32>,
-        flight: &Flight,
-        pages: &PageCache,
-    ) -> SqliteResult<Vec<u32>> {
+    fn without_unchanged(&mut self, list: Vec<u32>, flight: &Flight, pages: &PageCache) -> SqliteResult<Vec<u32>> {
         /// The number of pages that are looked at before all are.
         const SAMPLE: usize = 8;
         let is_changed = |page: &u32| -> SqliteResult<bool> {

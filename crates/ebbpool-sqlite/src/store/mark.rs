@@ -116,8 +116,7 @@ impl DurableFiles {
             return Ok(());
         }
         mark(&mut header, generation);
-        let number = UncertainMark::new(generation)
-            .max(self.mark_on_disk().unwrap_or(UncertainMark::WithoutNumber));
+        let number = UncertainMark::new(generation).max(self.mark_on_disk().unwrap_or(UncertainMark::WithoutNumber));
         // Where the sync fails, either may be on the disk.
         self.marked = None;
         self.uncertain_mark = Some(number);

@@ -42,17 +42,9 @@ pub(crate) struct Figures {
 /// What an epoch changes in the places of pages. The pool takes the pages over at the same moment.
 pub(crate) enum PlaceChange {
     /// A record of `-ebb` at an offset.
-    Deltas {
-        at: u64,
-        sections: Vec<PageDelta>,
-        size: u32,
-    },
+    Deltas { at: u64, sections: Vec<PageDelta>, size: u32 },
     /// A commit of `-wal`: where the images begin. With `replaces_deltas` all other pages are in place.
-    Wal {
-        images: Vec<(u32, u64)>,
-        size: u32,
-        replaces_deltas: bool,
-    },
+    Wal { images: Vec<(u32, u64)>, size: u32, replaces_deltas: bool },
     /// The epoch has changed nothing.
     Nothing,
 }
@@ -85,10 +77,10 @@ impl Places {
         self.chains.retain(|page, _| *page <= size);
         for section in sections {
             let zeros_beyond = self.zeros_beyond;
-            let chain = self.chains.entry(section.page).or_insert_with(|| Chain {
-                from_zeros: section.page > zeros_beyond,
-                sections: Vec::new(),
-            });
+            let chain = self
+                .chains
+                .entry(section.page)
+                .or_insert_with(|| Chain { from_zeros: section.page > zeros_beyond, sections: Vec::new() });
             if section.fresh {
                 chain.from_zeros = true;
                 chain.sections.clear();
@@ -202,10 +194,7 @@ impl Stored {
     /// The number of sections that a page is spread over.
     pub(super) fn chain_length(&self, page: u32) -> usize {
         let places = self.places();
-        places
-            .chains
-            .get(&page)
-            .map_or(0, |chain| chain.sections.len())
+        places.chains.get(&page).map_or(0, |chain| chain.sections.len())
     }
 
     /// The pages that only `-ebb` holds, in ascending order.
@@ -219,12 +208,7 @@ impl Stored {
 
     /// The pages with an image in `-wal` and where it begins, in ascending order.
     pub(super) fn images(&self) -> Vec<(u32, u64)> {
-        let mut images: Vec<(u32, u64)> = self
-            .places()
-            .images
-            .iter()
-            .map(|(page, at)| (*page, *at))
-            .collect();
+        let mut images: Vec<(u32, u64)> = self.places().images.iter().map(|(page, at)| (*page, *at)).collect();
         images.sort_unstable();
         images
     }
@@ -261,11 +245,7 @@ impl Stored {
             PlaceChange::Deltas { at, sections, size } => {
                 self.change().add_sections(at, &sections, size);
             }
-            PlaceChange::Wal {
-                images,
-                size,
-                replaces_deltas,
-            } => self.change().add_images(images, size, replaces_deltas),
+            PlaceChange::Wal { images, size, replaces_deltas } => self.change().add_images(images, size, replaces_deltas),
             PlaceChange::Nothing => {}
         }
     }
@@ -287,12 +267,7 @@ impl Stored {
     }
 
     /// Opens a log for reading; `None` closes it.
-    pub(super) fn read_log_from(
-        &self,
-        base: BaseVfs,
-        path: Option<&str>,
-        kind: i32,
-    ) -> SqliteResult<()> {
+    pub(super) fn read_log_from(&self, base: BaseVfs, path: Option<&str>, kind: i32) -> SqliteResult<()> {
         let file = match path {
             Some(path) => {
                 // As the thread that writes opens it: a file that is still empty exists for no reader.

@@ -50,10 +50,7 @@ pub struct Reply {
 
 impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Outcome {
-        Outcome {
-            answer: reply.answer,
-            is_idle: reply.is_idle,
-        }
+        Outcome { answer: reply.answer, is_idle: reply.is_idle }
     }
 }
 
@@ -70,11 +67,7 @@ pub fn live() {
         return;
     };
     let (name, socket) = text.split_once(' ').unwrap();
-    let mut actor = Actor {
-        socket: socket.into(),
-        descriptor: -1,
-        connections: BTreeMap::new(),
-    };
+    let mut actor = Actor { socket: socket.into(), descriptor: -1, connections: BTreeMap::new() };
     actor.serve(name.parse().unwrap());
 }
 
@@ -104,12 +97,7 @@ impl Actor {
 
     fn act(&mut self, request: Request) -> Option<Reply> {
         let outcome = match request {
-            Request::Open {
-                c,
-                path,
-                options,
-                is_read_only,
-            } => self.open(c, &path, &options, is_read_only),
+            Request::Open { c, path, options, is_read_only } => self.open(c, &path, &options, is_read_only),
             Request::Close(c) => {
                 self.connections.remove(&c);
                 done(Ok(Vec::new()))
@@ -123,11 +111,7 @@ impl Actor {
             Request::LoseRights => {
                 // SAFETY: the calls only change the rights of this process.
                 let answer = unsafe { libc::setgid(65534) | libc::setuid(65534) };
-                done(if answer == 0 {
-                    Ok(Vec::new())
-                } else {
-                    Err(answer)
-                })
+                done(if answer == 0 { Ok(Vec::new()) } else { Err(answer) })
             }
             Request::Exit => {
                 std::mem::forget(std::mem::take(&mut self.connections));
@@ -138,10 +122,7 @@ impl Actor {
                 std::process::exit(0);
             }
         };
-        Some(Reply {
-            answer: outcome.answer,
-            is_idle: outcome.is_idle,
-        })
+        Some(Reply { answer: outcome.answer, is_idle: outcome.is_idle })
     }
 
     fn open(&mut self, c: usize, path: &Path, options: &str, is_read_only: bool) -> Outcome {
@@ -181,22 +162,12 @@ impl Actor {
             // SAFETY: the child is this process's, and ends at once.
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         }
-        Some(Reply {
-            answer: if child > 0 {
-                Ok(Vec::new())
-            } else {
-                Err(child)
-            },
-            is_idle: true,
-        })
+        Some(Reply { answer: if child > 0 { Ok(Vec::new()) } else { Err(child) }, is_idle: true })
     }
 }
 
 fn done(answer: Result<Vec<String>, i32>) -> Outcome {
-    Outcome {
-        answer,
-        is_idle: true,
-    }
+    Outcome { answer, is_idle: true }
 }
 
 /// Reads a file as a program does that knows nothing of SQLite.

@@ -32,8 +32,7 @@ impl Bench {
             };
             // SAFETY: the functions are those of the SQLite that the tests are linked with.
             #[allow(unsafe_code)]
-            let instance =
-                unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, below) };
+            let instance = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, below) };
             instances.push(instance.unwrap());
             ours_names[0][process] = points::register(&format!("judge-ours-{process}"), name);
             ours_names[1][process] = points::register(&format!("judge-other-{process}"), below);

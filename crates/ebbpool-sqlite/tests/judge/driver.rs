@@ -76,9 +76,7 @@ fn batch(board: &Board, world: &str, first: u64, count: u64, limit: u64, is_surv
                 Ok(line) => match line.split_once(' ').unwrap_or((&line, "")) {
                     ("seed", number) => seed = number.parse().unwrap_or(seed),
                     ("done", numbers) => note_program(board, numbers),
-                    ("price", name) => {
-                        *board.prices.lock().unwrap().entry(name.into()).or_default() += 1
-                    }
+                    ("price", name) => *board.prices.lock().unwrap().entry(name.into()).or_default() += 1,
                     ("kind", text) => {
                         let (kind, text) = text.split_once('\t').unwrap_or((text, ""));
                         note_finding(board, kind, &text.replace('\t', "\n"), is_survey);
@@ -92,9 +90,7 @@ fn batch(board: &Board, world: &str, first: u64, count: u64, limit: u64, is_surv
                     break;
                 }
             }
-            if board.stop.load(Ordering::Relaxed)
-                || board.milliseconds.load(Ordering::Relaxed) >= limit
-            {
+            if board.stop.load(Ordering::Relaxed) || board.milliseconds.load(Ordering::Relaxed) >= limit {
                 end(&mut child);
                 return;
             }
@@ -104,19 +100,9 @@ fn batch(board: &Board, world: &str, first: u64, count: u64, limit: u64, is_surv
             return;
         }
         if !board.stop.load(Ordering::Relaxed) && lines.recv_timeout(Duration::ZERO).is_err() {
-            let hung = board
-                .findings
-                .lock()
-                .unwrap()
-                .values()
-                .any(|(_, text)| text.contains(&format!("seed {seed} ")));
+            let hung = board.findings.lock().unwrap().values().any(|(_, text)| text.contains(&format!("seed {seed} ")));
             if !hung {
-                note_finding(
-                    board,
-                    "dies",
-                    &format!("seed {seed} ends its process"),
-                    is_survey,
-                );
+                note_finding(board, "dies", &format!("seed {seed} ends its process"), is_survey);
             }
         }
         seed += 1;
@@ -155,12 +141,8 @@ fn start(world: &str, first: u64, count: u64) -> (Child, Receiver<String>) {
 fn note_program(board: &Board, numbers: &str) {
     let mut numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
     board.programs.fetch_add(1, Ordering::Relaxed);
-    board
-        .steps
-        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
-    board
-        .milliseconds
-        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+    board.steps.fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+    board.milliseconds.fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
 }
 
 fn note_finding(board: &Board, kind: &str, text: &str, is_survey: bool) {
@@ -176,8 +158,8 @@ fn note_finding(board: &Board, kind: &str, text: &str, is_survey: bool) {
 }
 
 fn report(board: &Board, took: Duration) {
-    let [programs, steps, milliseconds] = [&board.programs, &board.steps, &board.milliseconds]
-        .map(|count| count.load(Ordering::Relaxed));
+    let [programs, steps, milliseconds] =
+        [&board.programs, &board.steps, &board.milliseconds].map(|count| count.load(Ordering::Relaxed));
     let findings = board.findings.lock().unwrap();
     for (count, text) in findings.values() {
         println!("{count} x {text}\n");
@@ -187,19 +169,10 @@ fn report(board: &Board, took: Duration) {
     }
     println!("{programs} programs, {steps} steps in {milliseconds} ms of processor time, {took:?}");
     for (name, count) in &*board.prices.lock().unwrap() {
-        let reason = PRICES
-            .iter()
-            .find(|(price, _)| format!("{price:?}") == *name);
-        println!(
-            "{count:8} programs met {name}: {}",
-            reason.map_or("", |(_, reason)| reason)
-        );
+        let reason = PRICES.iter().find(|(price, _)| format!("{price:?}") == *name);
+        println!("{count:8} programs met {name}: {}", reason.map_or("", |(_, reason)| reason));
     }
-    assert!(
-        findings.is_empty(),
-        "{} kinds of differences",
-        findings.len()
-    );
+    assert!(findings.is_empty(), "{} kinds of differences", findings.len());
 }
 
 /// Milliseconds of processor time of this process, and of those of its children that have ended.
@@ -213,10 +186,7 @@ fn processor_time() -> u64 {
     let of = |time: libc::timeval| time.tv_sec as u64 * 1000 + time.tv_usec as u64 / 1000;
     let children = of(usage.ru_utime) + of(usage.ru_stime);
 
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call only writes the time.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     children + time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
@@ -258,19 +228,10 @@ pub fn work() {
 type Found = (String, String, bool);
 
 fn done(tally: &Tally, spent: u64) {
-    say(&format!(
-        "done {} {}",
-        tally.steps,
-        processor_time() - spent
-    ));
+    say(&format!("done {} {}", tally.steps, processor_time() - spent));
 }
 
-fn connections(
-    bench: &Bench,
-    seed: u64,
-    tally: &mut Tally,
-    known: &mut BTreeSet<String>,
-) -> Option<Found> {
+fn connections(bench: &Bench, seed: u64, tally: &mut Tally, known: &mut BTreeSet<String>) -> Option<Found> {
     let spent = processor_time();
     let mut program = generate::program(seed);
     let answer = run(bench, &program, tally);
@@ -285,12 +246,7 @@ fn connections(
     Some((shrink::kind(&finding), text, finding.is_hang))
 }
 
-fn processes(
-    bench: &Bench,
-    seed: u64,
-    tally: &mut Tally,
-    known: &mut BTreeSet<String>,
-) -> Option<Found> {
+fn processes(bench: &Bench, seed: u64, tally: &mut Tally, known: &mut BTreeSet<String>) -> Option<Found> {
     let spent = processor_time();
     let program = real_programs::program(seed);
     let answer = real::run(bench, &program, tally);

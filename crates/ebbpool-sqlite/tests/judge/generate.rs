@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 use fastrand::Rng;
 
 use crate::points::{Event, Point};
-use crate::step::{
-    C, CONNECTIONS, Database, OpenedBy, Opening, Operation, Program, Step, Work, Wrong,
-};
+use crate::step::{C, CONNECTIONS, Database, OpenedBy, Opening, Operation, Program, Step, Work, Wrong};
 
 /// What a program is mainly about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +72,7 @@ struct Generator {
 pub fn program(seed: u64) -> Program {
     let mut random = Rng::with_seed(seed);
     let theme = theme(seed);
-    let modes = [
-        "delete", "truncate", "persist", "memory", "wal", "wal", "wal",
-    ];
+    let modes = ["delete", "truncate", "persist", "memory", "wal", "wal", "wal"];
     let mode = match theme {
         Theme::Interleaved if random.u32(0..4) > 0 => "wal",
         // Plain SQLite saves half of its bytes where nothing protects the database.
@@ -114,10 +110,7 @@ pub fn program(seed: u64) -> Program {
     if theme == Theme::Brief {
         generator.steps.push(Step::Traffic);
     }
-    Program {
-        seed,
-        steps: generator.steps,
-    }
+    Program { seed, steps: generator.steps }
 }
 
 fn leak(text: String) -> &'static str {
@@ -143,19 +136,13 @@ impl Generator {
         let is_other = self.theme == Theme::Company && self.chance(3);
         let theme = self.theme;
         let how = match theme {
-            Theme::Company if is_other => {
-                self.pick(&[OpenedBy::Ours, OpenedBy::Plain, OpenedBy::PlainReadOnly])
-            }
+            Theme::Company if is_other => self.pick(&[OpenedBy::Ours, OpenedBy::Plain, OpenedBy::PlainReadOnly]),
             Theme::Company | Theme::Mixed if self.chance(3) => OpenedBy::OursReadOnly,
             _ => OpenedBy::Ours,
         };
         Opening {
             c,
-            database: if self.chance(5) {
-                Database::Y
-            } else {
-                Database::X
-            },
+            database: if self.chance(5) { Database::Y } else { Database::X },
             process: usize::from(is_other),
             how,
             window: match self.window {
@@ -201,10 +188,7 @@ impl Generator {
     }
 
     fn tables(&mut self, c: C) {
-        self.sql(
-            c,
-            "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n INT, v TEXT)",
-        );
+        self.sql(c, "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n INT, v TEXT)");
         self.sql(c, "CREATE INDEX IF NOT EXISTS t_n ON t(n)");
     }
 
@@ -223,10 +207,7 @@ impl Generator {
             };
             self.steps.push(Step::Open(opening));
             let key = self.random.u32(0..1000);
-            self.sql(
-                0,
-                format!("INSERT OR REPLACE INTO t VALUES ({key}, {key}, 'row')"),
-            );
+            self.sql(0, format!("INSERT OR REPLACE INTO t VALUES ({key}, {key}, 'row')"));
             self.steps.push(Step::Close(0));
         }
         self.openings = [None; CONNECTIONS];
@@ -295,11 +276,8 @@ impl Generator {
 
     fn park(&mut self, c: C) {
         let text = match self.random.u32(0..3) {
-            0 => self.pick(&[
-                "PRAGMA wal_checkpoint(TRUNCATE)",
-                "PRAGMA wal_checkpoint(RESTART)",
-                "PRAGMA wal_checkpoint(PASSIVE)",
-            ]),
+            0 => self
+                .pick(&["PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA wal_checkpoint(RESTART)", "PRAGMA wal_checkpoint(PASSIVE)"]),
             _ => self.text(c),
         };
         let event = self.pick(&[
@@ -331,11 +309,7 @@ impl Generator {
                 self.open(other);
             } else if !self.held[other] {
                 let text = match self.random.u32(0..3) {
-                    0 => self.pick(&[
-                        "BEGIN IMMEDIATE",
-                        "PRAGMA wal_checkpoint(TRUNCATE)",
-                        "PRAGMA wal_checkpoint(FULL)",
-                    ]),
+                    0 => self.pick(&["BEGIN IMMEDIATE", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA wal_checkpoint(FULL)"]),
                     _ => self.text(other),
                 };
                 self.steps.push(Step::Sql(other, text));
@@ -360,10 +334,7 @@ impl Generator {
         if let Work::Close(_) = work {
             self.openings[other] = None;
         }
-        let read = self.pick(&[
-            "SELECT count(*), sum(n) FROM t",
-            "SELECT k, n FROM t ORDER BY n LIMIT 5",
-        ]);
+        let read = self.pick(&["SELECT count(*), sum(n) FROM t", "SELECT k, n FROM t ORDER BY n LIMIT 5"]);
         let nth = self.random.u32(1..4);
         self.steps.push(Step::WhileSync(work, nth, c, read));
     }
@@ -387,12 +358,7 @@ impl Generator {
             return self.steps.push(Step::Full(bytes));
         }
         let wrong = Wrong {
-            of: self.pick(&[
-                Operation::Write,
-                Operation::Sync,
-                Operation::DroppingSync,
-                Operation::Change,
-            ]),
+            of: self.pick(&[Operation::Write, Operation::Sync, Operation::DroppingSync, Operation::Change]),
             is_full: self.random.bool(),
             nth: self.random.u64(1..12),
             forever: self.random.bool(),
@@ -481,25 +447,12 @@ impl Generator {
         match self.random.u32(0..100) {
             0..=9 => {
                 self.in_transaction[c] = true;
-                self.pick(&[
-                    "BEGIN",
-                    "BEGIN IMMEDIATE",
-                    "BEGIN IMMEDIATE",
-                    "BEGIN EXCLUSIVE",
-                ])
+                self.pick(&["BEGIN", "BEGIN IMMEDIATE", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
             }
-            10..=14 => self.pick(&[
-                "SAVEPOINT s",
-                "RELEASE s",
-                "ROLLBACK TO s",
-                "COMMIT",
-                "ROLLBACK",
-            ]),
+            10..=14 => self.pick(&["SAVEPOINT s", "RELEASE s", "ROLLBACK TO s", "COMMIT", "ROLLBACK"]),
             15..=34 => self.read(),
             35..=39 => self.pick(&[
-                "PRAGMA wal_checkpoint(PASSIVE)",
-                "PRAGMA wal_checkpoint(FULL)",
-                "PRAGMA wal_checkpoint(RESTART)",
+                "PRAGMA wal_checkpoint(PASSIVE)", "PRAGMA wal_checkpoint(FULL)", "PRAGMA wal_checkpoint(RESTART)",
                 "PRAGMA wal_checkpoint(TRUNCATE)",
             ]),
             40..=42 => self.pick(&["PRAGMA ebbpool_flush", "PRAGMA ebbpool_checkpoint"]),
@@ -510,14 +463,9 @@ impl Generator {
 
     fn read(&mut self) -> &'static str {
         self.pick(&[
-            "SELECT count(*), sum(n), total(length(v)) FROM t",
-            "SELECT k, n FROM t ORDER BY n LIMIT 5",
-            "SELECT sum(n) FROM t INDEXED BY t_n WHERE n > 3",
-            "SELECT name FROM sqlite_master ORDER BY name",
-            "SELECT count(*) FROM u",
-            "PRAGMA integrity_check",
-            "PRAGMA user_version",
-            "PRAGMA page_count",
+            "SELECT count(*), sum(n), total(length(v)) FROM t", "SELECT k, n FROM t ORDER BY n LIMIT 5",
+            "SELECT sum(n) FROM t INDEXED BY t_n WHERE n > 3", "SELECT name FROM sqlite_master ORDER BY name",
+            "SELECT count(*) FROM u", "PRAGMA integrity_check", "PRAGMA user_version", "PRAGMA page_count",
         ])
     }
 
@@ -534,9 +482,7 @@ impl Generator {
             7 => "DROP INDEX IF EXISTS t_v",
             8 => "DROP TABLE IF EXISTS u",
             9 => leak(format!("PRAGMA journal_mode={mode}")),
-            10 if mode != "memory" => {
-                self.pick(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"])
-            }
+            10 if mode != "memory" => self.pick(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"]),
             _ => "PRAGMA synchronous",
         }
     }
@@ -549,9 +495,7 @@ impl Generator {
             _ => self.random.u32(0..120),
         };
         let text = match self.random.u32(0..14) {
-            0..=5 => format!(
-                "INSERT OR REPLACE INTO t VALUES ({key}, {n}, printf('%.{length}c', char(97 + {n} % 26)))"
-            ),
+            0..=5 => format!("INSERT OR REPLACE INTO t VALUES ({key}, {n}, printf('%.{length}c', char(97 + {n} % 26)))"),
             6 | 7 => format!("UPDATE t SET n = n + 1 WHERE k % 7 = {}", key % 7),
             8 => format!("UPDATE t SET v = printf('%.{length}c', 'u') WHERE k = {key}"),
             9 => format!("DELETE FROM t WHERE k BETWEEN {key} AND {}", key + 5),

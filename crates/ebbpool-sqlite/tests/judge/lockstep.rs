@@ -149,11 +149,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
     if !is_hang {
         let _ = run.abandon();
     }
-    Err(Finding {
-        step: done,
-        why,
-        is_hang,
-    })
+    Err(Finding { step: done, why, is_hang })
 }
 
 impl Lockstep<'_> {
@@ -205,20 +201,14 @@ impl Lockstep<'_> {
     pub fn circumstances(&self, c: C) -> Circumstances {
         Circumstances {
             has_other_process: self.has_other_process(c),
-            has_failed: self.has_failed
-                || self.failures() > 0
-                || (self.bench.ours.has_cut() && self.has_pending_fault()),
+            has_failed: self.has_failed || self.failures() > 0 || (self.bench.ours.has_cut() && self.has_pending_fault()),
             may_lock: self.failures() > 0 || self.has_lost_statement() || self.lacks_tables[c],
         }
     }
 
     /// True if a transaction is open that has lost a statement to a fault.
     fn has_lost_statement(&self) -> bool {
-        let is_open = |c| {
-            self.ours
-                .get(c)
-                .is_none_or(|database| !database.is_autocommit())
-        };
+        let is_open = |c| self.ours.get(c).is_none_or(|database| !database.is_autocommit());
         (0..CONNECTIONS).any(|c| self.has_lost[c] && self.openings[c].is_some() && is_open(c))
     }
 
@@ -306,11 +296,7 @@ impl Lockstep<'_> {
         self.note_state();
         self.settle(&opening);
         let database = opening.database;
-        let is_last = !self
-            .openings
-            .iter()
-            .flatten()
-            .any(|other| other.database == database);
+        let is_last = !self.openings.iter().flatten().any(|other| other.database == database);
         let traffic = || (self.bench.ours.traffic(), self.bench.plain.traffic());
         self.created.get_or_insert_with(traffic);
         if is_last && !self.bench.ours.has_cut() {
@@ -323,9 +309,7 @@ impl Lockstep<'_> {
 
     /// Plain SQLite's deletion of a journal becomes durable some time later, which is none of the library's affairs.
     fn settle(&self, opening: &Opening) {
-        if matches!(opening.how, OpenedBy::Plain | OpenedBy::PlainReadOnly)
-            && !self.has_pending_fault()
-        {
+        if matches!(opening.how, OpenedBy::Plain | OpenedBy::PlainReadOnly) && !self.has_pending_fault() {
             self.bench.ours.settle();
         }
     }

@@ -93,12 +93,7 @@ impl Machine {
     /// Registers the VFS of a process under a name.
     pub fn register(&'static self, process: usize, name: &str) -> &'static CStr {
         let name = CString::new(name).unwrap();
-        let port: &'static Port = Box::leak(Box::new(Port {
-            machine: self,
-            process,
-            name,
-            drive: Mutex::new(self.drive()),
-        }));
+        let port: &'static Port = Box::leak(Box::new(Port { machine: self, process, name, drive: Mutex::new(self.drive()) }));
         self.ports.lock().unwrap().push(port);
         let vfs = Box::leak(Box::new(port.vfs()));
         // SAFETY: the VFS lives until the process ends.
@@ -178,10 +173,8 @@ impl Machine {
     pub fn replace(&self, path: &str, content: &[u8]) {
         let drive = self.drive();
         let bytes = drive.bytes(path);
-        let replaced = drive
-            .set_length(&bytes, 0)
-            .and_then(|()| drive.write(&bytes, 0, content))
-            .and_then(|()| drive.sync(&bytes));
+        let replaced =
+            drive.set_length(&bytes, 0).and_then(|()| drive.write(&bytes, 0, content)).and_then(|()| drive.sync(&bytes));
         replaced.expect("no fault is left when files are replaced");
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -226,9 +219,7 @@ impl Machine {
     /// The power fails now. All processes are ghosts until [`Machine::revive`].
     pub fn cut(&self, seed: u64) {
         let mut drive = self.drive.lock().unwrap();
-        let Store::Faulty(disk) = &drive.store else {
-            panic!("this machine's disk cannot fail")
-        };
+        let Store::Faulty(disk) = &drive.store else { panic!("this machine's disk cannot fail") };
         drive.note(|| "the power fails; what follows until the next step is a ghost's".into());
         let after = disk.fork(seed);
         // What runs on is a ghost, which no fault reaches.
@@ -258,9 +249,7 @@ impl Machine {
     /// A process is killed: what it has written stays, and its locks are gone. It is a ghost until [`Machine::revive`].
     pub fn kill(&self, process: usize) {
         let drive = self.drive();
-        let Store::Faulty(disk) = &drive.store else {
-            panic!("processes are killed on the machine that can fail")
-        };
+        let Store::Faulty(disk) = &drive.store else { panic!("processes are killed on the machine that can fail") };
         disk.heal();
         *self.cut.lock().unwrap() = None;
         let ghost = Drive::new(Store::Faulty(disk.fork(1)));
@@ -297,11 +286,7 @@ impl Open {
     /// The handle goes to another drive with its locks, of which nothing stays behind.
     fn become_ghost(&self, from: &Drive, to: &Arc<Drive>) {
         let (level, slots, regions) = from.with_inode(&self.path, |inode| {
-            (
-                inode.levels.remove(&self.id),
-                inode.slots.remove(&self.id),
-                inode.regions.clone(),
-            )
+            (inode.levels.remove(&self.id), inode.slots.remove(&self.id), inode.regions.clone())
         });
         from.with_inode(&self.path, Inode::forget_memory);
         to.with_inode(&self.path, |inode| {

@@ -7,24 +7,8 @@ use crate::step::{Opening, Operation, Program, Wrong};
 
 /// All of them.
 pub fn programs() -> Vec<Program> {
-    let open = |c, database, window| {
-        Open(Opening {
-            c,
-            database,
-            process: 0,
-            how: Ours,
-            window,
-            options: "",
-        })
-    };
-    let failing_sync = |nth| {
-        Fault(Wrong {
-            of: Operation::Sync,
-            is_full: false,
-            nth,
-            forever: true,
-        })
-    };
+    let open = |c, database, window| Open(Opening { c, database, process: 0, how: Ours, window, options: "" });
+    let failing_sync = |nth| Fault(Wrong { of: Operation::Sync, is_full: false, nth, forever: true });
     vec![
         // An older log was applied to what a checkpoint had brought in place: updates in WAL mode leave page 1 as it is.
         Program {
@@ -49,15 +33,7 @@ pub fn programs() -> Vec<Program> {
             ],
         },
         // A killed process had cut `-wal` off without a sync, and a power cut brings it back.
-        Program {
-            seed: 30,
-            steps: vec![
-                open(2, Y, 0),
-                Time(2),
-                Sql(2, "PRAGMA user_version=7"),
-                Kill(0),
-            ],
-        },
+        Program { seed: 30, steps: vec![open(2, Y, 0), Time(2), Sql(2, "PRAGMA user_version=7"), Kill(0)] },
         // The rollback of a commit whose sync had failed was an epoch of nothing, and what was refused counted as taken back.
         Program {
             seed: 1096,
@@ -66,12 +42,7 @@ pub fn programs() -> Vec<Program> {
                 Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Sql(2, "VACUUM"),
                 Sql(2, "PRAGMA ebbpool_checkpoint"),
-                Fault(Wrong {
-                    of: Operation::Change,
-                    is_full: false,
-                    nth: 5,
-                    forever: true,
-                }),
+                Fault(Wrong { of: Operation::Change, is_full: false, nth: 5, forever: true }),
                 Sql(2, "INSERT INTO t VALUES (9, 40, 'refused')"),
                 Heal,
                 Kill(0),
@@ -97,21 +68,9 @@ pub fn programs() -> Vec<Program> {
         Program {
             seed: 5_003_080,
             steps: vec![
-                Open(Opening {
-                    c: 1,
-                    database: Y,
-                    process: 0,
-                    how: Ours,
-                    window: 0,
-                    options: "log=wal",
-                }),
+                Open(Opening { c: 1, database: Y, process: 0, how: Ours, window: 0, options: "log=wal" }),
                 Time(4),
-                Fault(Wrong {
-                    of: Operation::Change,
-                    is_full: false,
-                    nth: 5,
-                    forever: true,
-                }),
+                Fault(Wrong { of: Operation::Change, is_full: false, nth: 5, forever: true }),
                 Sql(1, "PRAGMA incremental_vacuum(2)"),
                 Time(31),
                 Time(2),
@@ -127,11 +86,7 @@ pub fn programs() -> Vec<Program> {
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Close(0),
                 open(0, X, 10),
-                Park(
-                    0,
-                    "INSERT INTO t VALUES (5, 0, 'acknowledged')",
-                    Point(Event::PhaseTwo, 1),
-                ),
+                Park(0, "INSERT INTO t VALUES (5, 0, 'acknowledged')", Point(Event::PhaseTwo, 1)),
                 open(1, X, 0),
                 Resume(0),
                 Kill(0),
@@ -167,12 +122,7 @@ pub fn programs() -> Vec<Program> {
                 open(0, X, 0),
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Sql(0, "INSERT INTO t VALUES (39, 93, 'acknowledged')"),
-                Fault(Wrong {
-                    of: Operation::DroppingSync,
-                    is_full: true,
-                    nth: 1,
-                    forever: true,
-                }),
+                Fault(Wrong { of: Operation::DroppingSync, is_full: true, nth: 1, forever: true }),
                 Sql(0, "INSERT INTO t VALUES (52, 82, 'refused')"),
                 Kill(0),
                 CutLater(9, 236),
@@ -185,12 +135,7 @@ pub fn programs() -> Vec<Program> {
                 open(0, X, 0),
                 Sql(0, "PRAGMA journal_mode=wal"),
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
-                Fault(Wrong {
-                    of: Operation::DroppingSync,
-                    is_full: false,
-                    nth: 7,
-                    forever: false,
-                }),
+                Fault(Wrong { of: Operation::DroppingSync, is_full: false, nth: 7, forever: false }),
                 Sql(0, "PRAGMA wal_checkpoint(TRUNCATE)"),
                 Sql(0, "INSERT INTO t VALUES (56, 41, 'acknowledged')"),
                 Sql(0, "INSERT INTO t VALUES (51, 66, 'acknowledged')"),
@@ -203,12 +148,7 @@ pub fn programs() -> Vec<Program> {
             steps: vec![
                 open(0, X, 30),
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
-                Fault(Wrong {
-                    of: Operation::Sync,
-                    is_full: false,
-                    nth: 2,
-                    forever: true,
-                }),
+                Fault(Wrong { of: Operation::Sync, is_full: false, nth: 2, forever: true }),
                 Sql(0, "PRAGMA ebbpool_checkpoint"),
                 Cut(138),
             ],
@@ -220,14 +160,7 @@ pub fn programs() -> Vec<Program> {
                 open(0, X, 0),
                 Sql(0, "PRAGMA journal_mode=wal"),
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
-                Open(Opening {
-                    c: 3,
-                    database: X,
-                    process: 0,
-                    how: OursReadOnly,
-                    window: 0,
-                    options: "",
-                }),
+                Open(Opening { c: 3, database: X, process: 0, how: OursReadOnly, window: 0, options: "" }),
                 Close(0),
                 Close(3),
                 open(0, X, 0),
@@ -238,14 +171,7 @@ pub fn programs() -> Vec<Program> {
         Program {
             seed: 15_040_881,
             steps: vec![
-                Open(Opening {
-                    c: 0,
-                    database: X,
-                    process: 0,
-                    how: Ours,
-                    window: 0,
-                    options: "log=wal&log_limit=20000",
-                }),
+                Open(Opening { c: 0, database: X, process: 0, how: Ours, window: 0, options: "log=wal&log_limit=20000" }),
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Sql(0, "CREATE INDEX t_n ON t(n)"),
                 CutLater(5, 969),
@@ -267,12 +193,7 @@ pub fn programs() -> Vec<Program> {
                 open(2, Y, 0),
                 CutLater(15, 546),
                 Sql(2, "BEGIN IMMEDIATE"),
-                Fault(Wrong {
-                    of: Operation::DroppingSync,
-                    is_full: false,
-                    nth: 1,
-                    forever: true,
-                }),
+                Fault(Wrong { of: Operation::DroppingSync, is_full: false, nth: 1, forever: true }),
                 Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
                 Sql(2, "COMMIT"),
                 Time(5),
@@ -329,10 +250,7 @@ pub fn programs() -> Vec<Program> {
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Sql(0, "INSERT INTO t VALUES (48, 58, printf('%.3000c', 'g'))"),
                 open(1, X, 0),
-                Sql(
-                    1,
-                    "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t",
-                ),
+                Sql(1, "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t"),
                 Sql(0, "BEGIN IMMEDIATE"),
                 Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
                 Sql(1, "PRAGMA ebbpool_flush"),
@@ -350,10 +268,7 @@ pub fn programs() -> Vec<Program> {
                 Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
                 Sql(0, "INSERT INTO t VALUES (48, 58, printf('%.3000c', 'g'))"),
                 open(1, X, 0),
-                Sql(
-                    1,
-                    "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t",
-                ),
+                Sql(1, "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t"),
                 Sql(0, "BEGIN IMMEDIATE"),
                 Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
                 Sql(1, "PRAGMA page_size=512"),

@@ -88,10 +88,7 @@ pub fn register(name: &str, below: &CStr) -> &'static CStr {
     // SAFETY: SQLite is initialized, and the names end with a zero.
     let below = unsafe { (api.vfs_find)(below.as_ptr()) };
     assert!(!below.is_null());
-    let layer: &'static Layer = Box::leak(Box::new(Layer {
-        name: CString::new(name).unwrap(),
-        below,
-    }));
+    let layer: &'static Layer = Box::leak(Box::new(Layer { name: CString::new(name).unwrap(), below }));
     // SAFETY: the VFS below lives until the process ends.
     let vfs = Box::leak(Box::new(layer.vfs(unsafe { &*below })));
     // SAFETY: as above.
@@ -132,13 +129,7 @@ unsafe fn below(vfs: *mut Vfs) -> *mut Vfs {
     unsafe { (*(*vfs).pAppData.cast::<Layer>()).below }
 }
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     reached(Event::Call);
     unsafe {
         let below = below(vfs);
@@ -246,11 +237,7 @@ events! {
     shm_unmap, Call => xShmUnmap(delete: c_int) -> c_int;
 }
 
-unsafe extern "C" fn file_control(
-    file: *mut File,
-    operation: c_int,
-    argument: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn file_control(file: *mut File, operation: c_int, argument: *mut c_void) -> c_int {
     reached(match operation {
         ffi::FCNTL_COMMIT_PHASETWO => Event::PhaseTwo,
         _ => Event::Call,

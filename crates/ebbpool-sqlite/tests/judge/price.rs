@@ -43,10 +43,7 @@ pub const PRICES: &[(Price, &str)] = &[
         Price::LogAndDatabase,
         "SQLITE_CANTOPEN where another version of the database is beside its `-ebb`: the library takes none of them in",
     ),
-    (
-        Price::NoLog,
-        "SQLITE_CANTOPEN where `-ebb` was deleted beside a database that needs it",
-    ),
+    (Price::NoLog, "SQLITE_CANTOPEN where `-ebb` was deleted beside a database that needs it"),
     (
         Price::Passed,
         "SQLITE_BUSY of the library's own statements where a read-only connection was there first, so that SQLite's own VFS serves \
@@ -93,14 +90,10 @@ pub struct Circumstances {
 pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
         ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
-        ffi::SQLITE_ERROR | ffi::SQLITE_READONLY
-            if circumstances.has_other_process && names_a_table(text) =>
-        {
+        ffi::SQLITE_ERROR | ffi::SQLITE_READONLY if circumstances.has_other_process && names_a_table(text) => {
             Some(Price::OneProcess)
         }
-        ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
-            Some(Price::Fault)
-        }
+        ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => Some(Price::Fault),
         // The transaction of another connection has got its lock before the disk failed it.
         ffi::SQLITE_BUSY if circumstances.may_lock => Some(Price::Fault),
         _ => None,

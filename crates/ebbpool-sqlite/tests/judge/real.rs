@@ -183,8 +183,7 @@ impl Real<'_> {
     /// Makes the database with a table, by plain SQLite in both worlds.
     fn prepare(&mut self) -> Run<()> {
         std::fs::create_dir(self.files()).unwrap();
-        let setup =
-            "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT); CREATE INDEX t_n ON t(n)";
+        let setup = "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT); CREATE INDEX t_n ON t(n)";
         let text = |error: rusqlite::Error| Stop::Finding(format!("the first table: {error}"));
         let ours = Connection::open(self.path()).map_err(text)?;
         ours.execute_batch(setup).map_err(text)?;
@@ -280,34 +279,20 @@ impl Real<'_> {
         let mut lines = BufReader::new(stream.try_clone().unwrap());
         let mut line = String::new();
         let _ = lines.read_line(&mut line);
-        let id = line
-            .trim()
-            .split_once(' ')
-            .and_then(|(_, id)| id.parse().ok());
+        let id = line.trim().split_once(' ').and_then(|(_, id)| id.parse().ok());
         let Some(id) = id else {
             return Err(Stop::Hang(format!("process {p} does not begin")));
         };
-        let process = Process {
-            stream,
-            lines,
-            id,
-            child,
-            opened: BTreeMap::new(),
-            inherited,
-        };
+        let process = Process { stream, lines, id, child, opened: BTreeMap::new(), inherited };
         self.processes.insert(p, process);
         Ok(())
     }
 
     fn ask(&mut self, p: usize, request: Request) -> Run<Outcome> {
-        let process = self
-            .processes
-            .get_mut(&p)
-            .expect("the caller has asked for it");
+        let process = self.processes.get_mut(&p).expect("the caller has asked for it");
         let text = serde_json::to_string(&request).unwrap();
         let mut line = String::new();
-        let answered =
-            writeln!(process.stream, "{text}").and_then(|()| process.lines.read_line(&mut line));
+        let answered = writeln!(process.stream, "{text}").and_then(|()| process.lines.read_line(&mut line));
         let outcome = match answered {
             Ok(count) if count > 0 => {
                 let reply: Reply = serde_json::from_str(&line).unwrap();
@@ -349,12 +334,7 @@ impl Real<'_> {
             return Ok(());
         }
         let options = format!("window={window}");
-        let request = Request::Open {
-            c,
-            path: self.path(),
-            options,
-            is_read_only,
-        };
+        let request = Request::Open { c, path: self.path(), options, is_read_only };
         let ours = self.ask(p, request)?;
         if self.is_allowed(p, &ours, "") {
             return Ok(());
@@ -367,10 +347,7 @@ impl Real<'_> {
         if let Ok(plain) = plain {
             self.had_reader = is_read_only || (self.had_reader && !self.plain.is_empty());
             self.plain.insert((p, c), plain);
-            let opened = Opened {
-                window,
-                is_read_only,
-            };
+            let opened = Opened { window, is_read_only };
             let process = self.processes.get_mut(&p).expect("it has answered");
             process.opened.insert(c, opened);
         }
@@ -378,10 +355,7 @@ impl Real<'_> {
     }
 
     fn is_allowed(&mut self, p: usize, ours: &Outcome, text: &str) -> bool {
-        let circumstances = Circumstances {
-            has_other_process: self.others_have(p),
-            ..Circumstances::default()
-        };
+        let circumstances = Circumstances { has_other_process: self.others_have(p), ..Circumstances::default() };
         let price = price::of(ours, text, circumstances);
         price.inspect(|price| self.tally.pay(*price)).is_some()
     }
@@ -406,11 +380,7 @@ impl Real<'_> {
 
     /// Everything is in place once no one has the database open.
     fn closed(&mut self) {
-        if self
-            .processes
-            .values()
-            .all(|process| process.opened.is_empty())
-        {
+        if self.processes.values().all(|process| process.opened.is_empty()) {
             self.history.raise(DATABASE, self.history.last());
             self.has_lost_log = false;
         }
@@ -420,15 +390,11 @@ impl Real<'_> {
         let Some(process) = self.processes.get(&p) else {
             return Ok(());
         };
-        let (is_inherited, opened) = (
-            process.inherited.contains(&c),
-            process.opened.get(&c).copied(),
-        );
+        let (is_inherited, opened) = (process.inherited.contains(&c), process.opened.get(&c).copied());
         if is_inherited {
             let ours = self.ask(p, Request::Sql(c, text.into()))?;
             // What needs no file is answered by SQLite itself.
-            let is_refused = [ffi::SQLITE_MISUSE, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY]
-                .contains(&ours.code());
+            let is_refused = [ffi::SQLITE_MISUSE, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY].contains(&ours.code());
             // A transaction that was open goes on in memory; its end must not reach the file.
             let is_refused = is_refused || !ours.is_idle;
             return match is_refused || !price::names_a_table(text) {
@@ -512,8 +478,7 @@ impl Real<'_> {
         };
         let text = serde_json::to_string(&request).unwrap();
         let mut line = String::new();
-        let answered =
-            writeln!(process.stream, "{text}").and_then(|()| process.lines.read_line(&mut line));
+        let answered = writeln!(process.stream, "{text}").and_then(|()| process.lines.read_line(&mut line));
         if answered.is_err() {
             return Err(Stop::Hang(format!("process {p} does not end")));
         }
@@ -593,8 +558,7 @@ impl Real<'_> {
 
     fn content(&mut self, state: usize) -> Result<std::rc::Rc<crate::history::Content>, String> {
         let (scratch, vfs) = (self.bench.scratch, self.bench.scratch_name);
-        self.history
-            .content(state, DATABASE, "/real/x.db", scratch, vfs)
+        self.history.content(state, DATABASE, "/real/x.db", scratch, vfs)
     }
 
     fn find(&mut self, dump: &[String], first: usize) -> Result<Option<usize>, String> {
@@ -612,9 +576,7 @@ impl Real<'_> {
         self.bench.scratch.reset(1);
         for suffix in ["", "-wal", "-journal"] {
             let content = std::fs::read(self.beside(suffix)).unwrap_or_default();
-            self.bench
-                .scratch
-                .replace(&format!("/real/x.db{suffix}"), &content);
+            self.bench.scratch.replace(&format!("/real/x.db{suffix}"), &content);
         }
         judged(&self.scratch()?)
     }
@@ -647,8 +609,7 @@ impl Real<'_> {
         // With a WAL a connection has a lock as long as it is open.
         let has_lock = |database: &Connection| self.had_reader || !database.is_autocommit();
         let mut own = self.plain.iter().filter(|((of, _), _)| *of == p);
-        let would_lose =
-            (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
+        let would_lose = (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
         if would_lose {
             self.tally.pay(Price::LostLock);
         }
@@ -656,14 +617,8 @@ impl Real<'_> {
     }
 
     fn copy(&mut self, p: usize, c: usize) -> Run<()> {
-        let is_there = self
-            .processes
-            .get(&p)
-            .is_some_and(|process| process.opened.contains_key(&c));
-        let opened = self
-            .processes
-            .get(&p)
-            .and_then(|process| process.opened.get(&c));
+        let is_there = self.processes.get(&p).is_some_and(|process| process.opened.contains_key(&c));
+        let opened = self.processes.get(&p).and_then(|process| process.opened.get(&c));
         let is_reader = opened.is_some_and(|opened| opened.is_read_only);
         if !is_there || is_reader || !self.plain[&(p, c)].is_autocommit() {
             return Ok(());
@@ -679,9 +634,7 @@ impl Real<'_> {
         let copy = self.directory.path().join("copy.db");
         self.ask(p, Request::Read(self.path(), Some(copy.clone())))?;
         self.bench.scratch.reset(1);
-        self.bench
-            .scratch
-            .replace("/real/x.db", &std::fs::read(copy).unwrap_or_default());
+        self.bench.scratch.replace("/real/x.db", &std::fs::read(copy).unwrap_or_default());
         let database = self.scratch()?;
         let dump = judged(&database)?;
         let written = sql::run(&database, "CREATE TABLE in_the_copy (a)");
@@ -707,11 +660,7 @@ impl Real<'_> {
         for suffix in ["-ebb", "-wal"] {
             // A read-only connection makes an empty `-wal`.
             let left = std::fs::metadata(self.beside(suffix)).map_or(0, |file| file.len());
-            let is_usual = !self
-                .bench
-                .plain
-                .content(&format!("/real/x.db{suffix}"))
-                .is_empty();
+            let is_usual = !self.bench.plain.content(&format!("/real/x.db{suffix}")).is_empty();
             let is_of_reader = suffix == "-wal" && self.had_reader;
             if left > 0 && !is_usual && !is_of_reader {
                 return Err(format!("x.db{suffix} was left behind, {left} bytes").into());

@@ -15,10 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub fn program(seed: u64) -> RealProgram {
     let mut random = Rng::with_seed(seed ^ 0x5ea1);
     let is_fixed = random.u32(0..10) == 0;
-    let mut steps = vec![
-        RealStep::Start(0),
-        RealStep::Open(0, 0, window(&mut random)),
-    ];
+    let mut steps = vec![RealStep::Start(0), RealStep::Open(0, 0, window(&mut random))];
     if !is_fixed && random.bool() {
         steps.push(RealStep::Sql(0, 0, "PRAGMA journal_mode=wal"));
     }
@@ -27,20 +24,12 @@ pub fn program(seed: u64) -> RealProgram {
         let next = step(&mut random, is_fixed);
         if let RealStep::Fork(_, q) | RealStep::Daemon(_, q) = next {
             // Otherwise few children would do anything.
-            steps.extend([
-                next,
-                RealStep::Open(q, CONNECTIONS - 1, 0),
-                RealStep::Sql(q, CONNECTIONS - 1, text(&mut random)),
-            ]);
+            steps.extend([next, RealStep::Open(q, CONNECTIONS - 1, 0), RealStep::Sql(q, CONNECTIONS - 1, text(&mut random))]);
             continue;
         }
         steps.push(next);
     }
-    RealProgram {
-        seed,
-        is_fixed,
-        steps,
-    }
+    RealProgram { seed, is_fixed, steps }
 }
 
 fn window(random: &mut Rng) -> u32 {
@@ -83,11 +72,9 @@ fn text(random: &mut Rng) -> &'static str {
         9 => "VACUUM".into(),
         10 => format!("DELETE FROM t WHERE k BETWEEN {key} AND {}", key + 3),
         11 => format!("UPDATE t SET n = n + 1 WHERE k % 7 = {}", key % 7),
-        _ => format!(
-            "INSERT OR REPLACE INTO t VALUES ({key}, {}, printf('%.{}c', 'r'))",
-            random.u32(0..100),
-            random.u32(0..900)
-        ),
+        _ => {
+            format!("INSERT OR REPLACE INTO t VALUES ({key}, {}, printf('%.{}c', 'r'))", random.u32(0..100), random.u32(0..900))
+        }
     };
     Box::leak(text.into_boxed_str())
 }
@@ -95,9 +82,7 @@ fn text(random: &mut Rng) -> &'static str {
 /// What a difference is about.
 pub fn kind(why: &str) -> String {
     let letters = why.chars().filter(|letter| !letter.is_ascii_digit());
-    let words: String = letters
-        .take_while(|letter| *letter != ':' && *letter != '{')
-        .collect();
+    let words: String = letters.take_while(|letter| *letter != ':' && *letter != '{').collect();
     format!("processes: {}", words.chars().take(40).collect::<String>())
 }
 
@@ -109,10 +94,7 @@ pub fn shrink(bench: &Bench, program: &RealProgram, at: usize, why: &str) -> (Re
         if Instant::now() > end || steps.len() >= best.0.steps.len() {
             return false;
         }
-        let smaller = RealProgram {
-            steps,
-            ..best.0.clone()
-        };
+        let smaller = RealProgram { steps, ..best.0.clone() };
         match run(bench, &smaller, &mut Tally::default()) {
             Err((_, found)) if kind(&found) == kind(&best.1) => {
                 *best = (smaller, found);

@@ -19,12 +19,7 @@ struct Shrinker<'a> {
 
 /// The smallest program found that shows a difference, and what it shows.
 pub fn shrink(bench: &Bench, program: &Program, finding: &Finding) -> (Program, Finding) {
-    let mut shrinker = Shrinker {
-        bench,
-        program: program.clone(),
-        finding: finding.clone(),
-        end: Instant::now() + LONGEST,
-    };
+    let mut shrinker = Shrinker { bench, program: program.clone(), finding: finding.clone(), end: Instant::now() + LONGEST };
     // What comes after the difference has nothing to do with it.
     let mut first = program.steps.clone();
     first.truncate(finding.step + 1);
@@ -51,10 +46,7 @@ impl Shrinker<'_> {
         if self.is_over() || steps.len() >= self.program.steps.len() {
             return false;
         }
-        let program = Program {
-            seed: self.program.seed,
-            steps,
-        };
+        let program = Program { seed: self.program.seed, steps };
         match run(self.bench, &program, &mut Tally::default()) {
             Err(finding) if !finding.is_hang && kind(&finding) == kind(&self.finding) => {
                 self.program = program;
@@ -90,10 +82,7 @@ impl Shrinker<'_> {
 
 /// What a difference is about, without the values that differ from program to program.
 pub fn kind(finding: &Finding) -> String {
-    let letters = finding
-        .why
-        .chars()
-        .filter(|letter| !letter.is_ascii_digit());
+    let letters = finding.why.chars().filter(|letter| !letter.is_ascii_digit());
     let words: String = letters.take_while(|letter| *letter != ':').collect();
     words.chars().take(40).collect()
 }

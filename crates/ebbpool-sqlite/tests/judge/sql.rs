@@ -43,11 +43,7 @@ impl fmt::Debug for Outcome {
             Ok(rows) => write!(f, "{rows:?}"),
             Err(code) => write!(f, "error {code} ({})", ffi::code_to_str(*code)),
         }?;
-        f.write_str(if self.is_idle {
-            ""
-        } else {
-            ", in a transaction"
-        })
+        f.write_str(if self.is_idle { "" } else { ", in a transaction" })
     }
 }
 
@@ -57,11 +53,7 @@ fn show(value: Value) -> String {
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
         Value::Text(text) if text.len() > 60 => {
-            format!(
-                "{}..{}",
-                &text[..20],
-                xxhash_rust::xxh3::xxh3_64(text.as_bytes())
-            )
+            format!("{}..{}", &text[..20], xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
         }
         Value::Text(text) => text,
         Value::Blob(bytes) => format!("x{}", xxhash_rust::xxh3::xxh3_64(&bytes)),
@@ -92,10 +84,7 @@ fn rows(database: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> {
 /// Runs one statement to its end.
 pub fn run(database: &Connection, sql: &str) -> Outcome {
     let answer = rows(database, sql).map_err(|error| code(&error));
-    Outcome {
-        answer,
-        is_idle: database.is_autocommit(),
-    }
+    Outcome { answer, is_idle: database.is_autocommit() }
 }
 
 /// True if a connection is in a transaction that writes.
@@ -125,8 +114,7 @@ pub fn dump(database: &Connection) -> Result<Vec<String>, String> {
 /// them leaves this page, or none.
 pub fn has_no_tables(dump: &[String]) -> bool {
     let is_first_page = |pages: &str| pages == "0" || pages == "1";
-    matches!(dump, [version, pages, rest @ ..] if version == "0" && is_first_page(pages) && rest.len() < 2)
-        || dump.is_empty()
+    matches!(dump, [version, pages, rest @ ..] if version == "0" && is_first_page(pages) && rest.len() < 2) || dump.is_empty()
 }
 
 /// What SQLite's own check finds wrong; `None` if nothing is.
@@ -150,11 +138,7 @@ pub fn backup(database: &Connection) -> Result<Vec<String>, i32> {
         }
         let stepped = ffi::sqlite3_backup_step(backup, -1);
         let finished = ffi::sqlite3_backup_finish(backup);
-        if finished == ffi::SQLITE_OK && stepped != ffi::SQLITE_DONE {
-            stepped
-        } else {
-            finished
-        }
+        if finished == ffi::SQLITE_OK && stepped != ffi::SQLITE_DONE { stepped } else { finished }
     };
     match code {
         ffi::SQLITE_OK => dump(&into).map_err(|_| ffi::SQLITE_CORRUPT),

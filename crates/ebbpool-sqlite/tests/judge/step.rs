@@ -134,10 +134,6 @@ impl Program {
     /// The program as Rust.
     pub fn show(&self) -> String {
         let steps = self.steps.iter().map(|step| format!("    {step:?},\n"));
-        format!(
-            "Program {{ seed: {}, steps: vec![\n{}] }}",
-            self.seed,
-            steps.collect::<String>()
-        )
+        format!("Program {{ seed: {}, steps: vec![\n{}] }}", self.seed, steps.collect::<String>())
     }
 }

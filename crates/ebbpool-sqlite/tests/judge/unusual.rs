@@ -18,30 +18,20 @@ impl Lockstep<'_> {
         let Some(opening) = self.openings[c] else {
             return Ok(());
         };
-        let is_idle = self
-            .ours
-            .get(c)
-            .is_some_and(rusqlite::Connection::is_autocommit);
+        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
         let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
         let is_reader = self.is_readers_checkpoint(c, truncate);
         if self.any_held() || !is_idle || self.has_pending_fault() || is_reader {
             return Ok(());
         }
         let ours = self.ours.run(c, truncate);
-        self.compare(c, truncate, ours.clone(), |run| {
-            Ok(run.plain.run(c, truncate))
-        })?;
-        let has_wal =
-            |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|rows| rows == &["0|0|0"]);
+        self.compare(c, truncate, ours.clone(), |run| Ok(run.plain.run(c, truncate)))?;
+        let has_wal = |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|rows| rows == &["0|0|0"]);
         if !has_wal(&ours) || self.bench.ours.has_cut() {
             return Ok(());
         }
         self.sql(c, "BEGIN IMMEDIATE")?;
-        if self
-            .ours
-            .get(c)
-            .is_none_or(rusqlite::Connection::is_autocommit)
-        {
+        if self.ours.get(c).is_none_or(rusqlite::Connection::is_autocommit) {
             return Ok(());
         }
         let database = opening.database;
@@ -51,8 +41,7 @@ impl Lockstep<'_> {
         self.sql(c, "ROLLBACK")?;
         self.bench.scratch.reset(1);
         self.bench.scratch.replace(&path, &file);
-        let copy =
-            open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
+        let copy = open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
         if let Some(why) = sql::damage(&copy) {
             return Err(format!("the copy of {database:?}: {why}").into());
         }
@@ -65,12 +54,9 @@ impl Lockstep<'_> {
             return Err(format!("the copy of {database:?}: {difference}").into());
         }
         if !written.is_ok() {
-            return Err(
-                format!("plain SQLite cannot write the copy of {database:?}: {written:?}").into(),
-            );
+            return Err(format!("plain SQLite cannot write the copy of {database:?}: {written:?}").into());
         }
-        self.stored
-            .push((database, Rc::new(crate::history::Content { file, dump })));
+        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
         Ok(())
     }
 
@@ -83,15 +69,13 @@ impl Lockstep<'_> {
         }
         self.bench.scratch.reset(1);
         self.bench.scratch.replace(&path, &file);
-        let copy =
-            open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
+        let copy = open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
         if let Some(why) = sql::damage(&copy) {
             return Err(format!("the snatched copy of {database:?}: {why}").into());
         }
         let dump = sql::dump(&copy)?;
         drop(copy);
-        self.stored
-            .push((database, Rc::new(crate::history::Content { file, dump })));
+        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
         Ok(())
     }
 
@@ -103,8 +87,7 @@ impl Lockstep<'_> {
         let latest = self.content(self.history.last(), database)?;
         let file = self.bench.ours.content(&self.ours.path(database));
         let dump = latest.dump.clone();
-        self.stored
-            .push((database, Rc::new(crate::history::Content { file, dump })));
+        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
         Ok(())
     }
 
@@ -136,10 +119,7 @@ impl Lockstep<'_> {
                 let floor = self.history.floor(database);
                 if self.find(&dump, database, floor)?.is_none() {
                     let difference = sql::difference(&dump, &copy.dump);
-                    return Err(format!(
-                        "an older copy of {database:?} beside a log: {difference}"
-                    )
-                    .into());
+                    return Err(format!("an older copy of {database:?} beside a log: {difference}").into());
                 }
             }
             Err(why) if !is_refused(&why) => {
@@ -153,9 +133,7 @@ impl Lockstep<'_> {
                 let dump = self.dump(database)?;
                 if dump != copy.dump {
                     let difference = sql::difference(&dump, &copy.dump);
-                    return Err(
-                        format!("a copy of {database:?} without a log: {difference}").into(),
-                    );
+                    return Err(format!("a copy of {database:?} without a log: {difference}").into());
                 }
             }
         }
@@ -196,10 +174,7 @@ impl Lockstep<'_> {
             Ok(dump) => {
                 let floor = self.history.floor(database);
                 if self.find(&dump, database, floor)?.is_none() {
-                    return Err(format!(
-                        "{database:?} without its log is accepted, and older than its window"
-                    )
-                    .into());
+                    return Err(format!("{database:?} without its log is accepted, and older than its window").into());
                 }
             }
             Err(why) if is_refused(&why) => self.pay(Price::NoLog),
@@ -210,10 +185,7 @@ impl Lockstep<'_> {
 
     /// Stores `-ebb` as it is between two statements.
     pub fn store_log(&mut self, database: Database) {
-        let log = self
-            .bench
-            .ours
-            .content(&format!("{}-ebb", self.ours.path(database)));
+        let log = self.bench.ours.content(&format!("{}-ebb", self.ours.path(database)));
         if !self.any_held() && !self.is_dirty && !self.has_pending_fault() && !log.is_empty() {
             self.stored_log = Some((database, log));
         }
@@ -234,9 +206,7 @@ impl Lockstep<'_> {
         match found {
             Ok(dump) => {
                 if self.find(&dump, database, 0)?.is_none() {
-                    return Err(
-                        format!("{database:?} with an older log is no state that was").into(),
-                    );
+                    return Err(format!("{database:?} with an older log is no state that was").into());
                 }
             }
             Err(why) if is_refused(&why) => self.pay(Price::LogAndDatabase),
@@ -265,13 +235,7 @@ impl Lockstep<'_> {
                 Held::begin(None, point, move |_| {
                     let set = instance.set_time(now);
                     let answer = set.map(|()| Vec::new()).map_err(|code| code.0);
-                    (
-                        None,
-                        Outcome {
-                            answer,
-                            is_idle: true,
-                        },
-                    )
+                    (None, Outcome { answer, is_idle: true })
                 })
             }
         };
@@ -284,9 +248,7 @@ impl Lockstep<'_> {
         // The connection knows the tables now, in both worlds.
         let again = self.ours.run(c, text);
         if !again.agrees(&after) {
-            return Err(
-                format!("{text} of {c} after a sync: ours {again:?}, plain {after:?}").into(),
-            );
+            return Err(format!("{text} of {c} after a sync: ours {again:?}, plain {after:?}").into());
         }
         // Where it found a lock only the other world's connection knows them, from before.
         self.is_loose |= !again.is_ok();
@@ -301,22 +263,12 @@ impl Lockstep<'_> {
             self.pay(Price::Committing);
             return Ok(());
         }
-        Err(
-            format!("{text} of {c} during a sync: {reader:?}; before {before:?}, after {after:?}")
-                .into(),
-        )
+        Err(format!("{text} of {c} during a sync: {reader:?}; before {before:?}, after {after:?}").into())
     }
 
     fn may_sync(&self, work: Work, c: C) -> bool {
-        let is_one_process = self
-            .openings
-            .iter()
-            .flatten()
-            .all(|opening| opening.process == 0);
-        let is_idle = self
-            .ours
-            .get(c)
-            .is_some_and(rusqlite::Connection::is_autocommit);
+        let is_one_process = self.openings.iter().flatten().all(|opening| opening.process == 0);
+        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
         let fits = match work {
             Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
             Work::Time(_) => true,
@@ -362,9 +314,7 @@ impl Lockstep<'_> {
 
     fn compare_work(&mut self, work: Work, ours: Outcome) -> Run<()> {
         match work {
-            Work::Sql(actor, text) => {
-                self.compare(actor, text, ours, |run| Ok(run.plain.run(actor, text)))
-            }
+            Work::Sql(actor, text) => self.compare(actor, text, ours, |run| Ok(run.plain.run(actor, text))),
             Work::Close(actor) => self.close(actor),
             Work::Time(_) if ours.is_ok() => {
                 self.time_has_passed();
@@ -376,10 +326,7 @@ impl Lockstep<'_> {
 }
 
 fn done() -> Outcome {
-    Outcome {
-        answer: Ok(Vec::new()),
-        is_idle: true,
-    }
+    Outcome { answer: Ok(Vec::new()), is_idle: true }
 }
 
 /// True if the library has refused a database.

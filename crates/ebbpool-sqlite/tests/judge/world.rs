@@ -53,10 +53,7 @@ impl Held {
             points::set(None);
             let _ = to.send(Signal::Done(database, outcome));
         });
-        let held = Held {
-            signals,
-            resume: Some(resume),
-        };
+        let held = Held { signals, resume: Some(resume) };
         held.wait()
     }
 
@@ -95,11 +92,7 @@ pub struct Hang;
 
 impl World {
     pub fn new(names: [[&'static CStr; 2]; 2], directory: &str) -> World {
-        World {
-            names,
-            directory: directory.to_owned(),
-            slots: (0..CONNECTIONS).map(|_| Slot::Closed).collect(),
-        }
+        World { names, directory: directory.to_owned(), slots: (0..CONNECTIONS).map(|_| Slot::Closed).collect() }
     }
 
     /// The path of a database.
@@ -118,17 +111,10 @@ impl World {
             OpenedBy::Plain | OpenedBy::PlainReadOnly => self.names[1][process],
         };
         let access = match opening.how {
-            OpenedBy::Ours | OpenedBy::Plain => {
-                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
-            }
+            OpenedBy::Ours | OpenedBy::Plain => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             _ => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
-        let name = format!(
-            "file:{}?window={}&{}",
-            self.path(opening.database),
-            opening.window,
-            opening.options
-        );
+        let name = format!("file:{}?window={}&{}", self.path(opening.database), opening.window, opening.options);
         let flags = access | OpenFlags::SQLITE_OPEN_URI;
         let opened = Connection::open_with_flags_and_vfs(name, flags, vfs).and_then(|database| {
             database.busy_timeout(Duration::ZERO)?;
@@ -143,10 +129,7 @@ impl World {
             }
             Err(error) => Err(sql::code(&error)),
         };
-        Outcome {
-            answer,
-            is_idle: true,
-        }
+        Outcome { answer, is_idle: true }
     }
 
     pub fn is_open(&self, c: C) -> bool {
@@ -182,19 +165,12 @@ impl World {
     }
 
     pub fn run(&self, c: C, text: &str) -> Outcome {
-        let database = self
-            .get(c)
-            .expect("the caller has asked whether it is open");
+        let database = self.get(c).expect("the caller has asked whether it is open");
         sql::run(database, text)
     }
 
     /// Begins a statement; `None` if it is held back now.
-    pub fn park(
-        &mut self,
-        c: C,
-        text: &'static str,
-        point: Point,
-    ) -> Result<Option<Outcome>, Hang> {
+    pub fn park(&mut self, c: C, text: &'static str, point: Point) -> Result<Option<Outcome>, Hang> {
         let database = self.take(c);
         let progress = Held::begin(database, Some(point), statement(text));
         self.note(c, progress)
@@ -232,14 +208,9 @@ impl World {
 }
 
 /// Work that runs one statement.
-pub fn statement(
-    text: &'static str,
-) -> impl FnOnce(Option<Connection>) -> (Option<Connection>, Outcome) + Send + 'static {
+pub fn statement(text: &'static str) -> impl FnOnce(Option<Connection>) -> (Option<Connection>, Outcome) + Send + 'static {
     move |database| {
-        let outcome = sql::run(
-            database.as_ref().expect("a statement has a connection"),
-            text,
-        );
+        let outcome = sql::run(database.as_ref().expect("a statement has a connection"), text);
         (database, outcome)
     }
 }

@@ -78,22 +78,12 @@ pub struct Actor {
 pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        Some(
-            ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::FileLockingProtocolFailed
-        )
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed)
     )
 }
 
 impl Actor {
-    pub fn new(
-        bench: Bench,
-        disk: &FaultyDisk,
-        options: &str,
-        seed: u64,
-        ledger: &Arc<Ledger>,
-    ) -> Actor {
+    pub fn new(bench: Bench, disk: &FaultyDisk, options: &str, seed: u64, ledger: &Arc<Ledger>) -> Actor {
         Actor {
             bench,
             disk: disk.clone(),
@@ -162,11 +152,8 @@ impl Actor {
 
     /// False while there are no tables to write to.
     fn has_tables(&mut self) -> rusqlite::Result<bool> {
-        self.database()?.query_row(
-            "SELECT count(*) FROM sqlite_master WHERE name='log'",
-            [],
-            |row| Ok(row.get::<_, i64>(0)? > 0),
-        )
+        self.database()?
+            .query_row("SELECT count(*) FROM sqlite_master WHERE name='log'", [], |row| Ok(row.get::<_, i64>(0)? > 0))
     }
 
     fn try_to(&mut self, action: Action) -> rusqlite::Result<()> {
@@ -183,9 +170,8 @@ impl Actor {
             }
             Action::RollBack => {
                 if self.has_tables()? {
-                    self.database()?.execute_batch(
-                        "BEGIN IMMEDIATE; UPDATE kv SET v=zeroblob(300); DELETE FROM log; ROLLBACK",
-                    )?;
+                    self.database()?
+                        .execute_batch("BEGIN IMMEDIATE; UPDATE kv SET v=zeroblob(300); DELETE FROM log; ROLLBACK")?;
                 }
                 Ok(())
             }
@@ -232,9 +218,7 @@ impl Actor {
         }
         let (ledger, is_durable) = (Arc::clone(&self.ledger), self.is_durable);
         let mut random = self.random.fork();
-        ledger
-            .transact(self.database()?, &mut random, is_durable)
-            .map(drop)
+        ledger.transact(self.database()?, &mut random, is_durable).map(drop)
     }
 
     /// What is acknowledged is there.
@@ -246,17 +230,14 @@ impl Actor {
         let found = ledger.check(self.database()?, Since::Acknowledged, "another connection");
         // Every statement of the check may meet the same locks.
         match found {
-            Err(why) if !why.contains("lock") && !self.disk.is_off() => {
-                Err(rusqlite::Error::InvalidPath(why.into()))
-            }
+            Err(why) if !why.contains("lock") && !self.disk.is_off() => Err(rusqlite::Error::InvalidPath(why.into())),
             _ => Ok(()),
         }
     }
 
     fn pragma(&mut self, name: &'static str) -> rusqlite::Result<()> {
         let before = self.ledger.last();
-        self.database()?
-            .query_row(&format!("PRAGMA {name}"), [], |_| Ok(()))?;
+        self.database()?.query_row(&format!("PRAGMA {name}"), [], |_| Ok(()))?;
         if name != "ebbpool_status" {
             self.ledger.settle(before);
         }

@@ -74,11 +74,8 @@ impl Between {
         // SAFETY: SQLite is initialized, and the name ends with a zero.
         let below = unsafe { (api.vfs_find)(below.map_or(std::ptr::null(), CStr::as_ptr)) };
         assert!(!below.is_null());
-        let between: &'static Between = Box::leak(Box::new(Between {
-            name: CString::new(name).unwrap(),
-            below,
-            hook: RwLock::new(None),
-        }));
+        let between: &'static Between =
+            Box::leak(Box::new(Between { name: CString::new(name).unwrap(), below, hook: RwLock::new(None) }));
         let vfs = Box::leak(Box::new(between.vfs()));
         // SAFETY: the VFS lives until the process ends.
         assert_eq!(unsafe { (api.vfs_register)(vfs, 0) }, ffi::OK);
@@ -100,9 +97,7 @@ impl Between {
 
     /// Opens a database on this VFS; it waits for no lock.
     pub fn open(&self, path: &str, options: &str) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
         let name = format!("file:{path}?{options}");
         let database = Connection::open_with_flags_and_vfs(name, flags, self.name())?;
         database.busy_timeout(std::time::Duration::ZERO)?;
@@ -170,52 +165,24 @@ unsafe fn announce(file: *mut File, method: &'static str, at: i64, count: i64) -
     unsafe { announce_with_flags(file, method, at, count, 0) }
 }
 
-unsafe fn announce_with_flags(
-    file: *mut File,
-    method: &'static str,
-    at: i64,
-    count: i64,
-    flags: c_int,
-) -> Option<c_int> {
+unsafe fn announce_with_flags(file: *mut File, method: &'static str, at: i64, count: i64, flags: c_int) -> Option<c_int> {
     let open = unsafe { &*(*file.cast::<Handle>()).open };
-    open.between.announce(&Call {
-        method,
-        path: &open.path,
-        kind: open.kind,
-        at,
-        count,
-        flags,
-    })
+    open.between.announce(&Call { method, path: &open.path, kind: open.kind, at, count, flags })
 }
 
 unsafe fn text(name: *const c_char) -> String {
     match name.is_null() {
         true => String::new(),
-        false => unsafe { CStr::from_ptr(name) }
-            .to_string_lossy()
-            .into_owned(),
+        false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
     }
 }
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     unsafe {
         (*file).methods = std::ptr::null();
         let (between, path) = (between(vfs), text(name));
         let kind = FileKind::of(&path, flags);
-        let call = Call {
-            method: "xOpen",
-            path: &path,
-            kind,
-            at: flags.into(),
-            count: 0,
-            flags: 0,
-        };
+        let call = Call { method: "xOpen", path: &path, kind, at: flags.into(), count: 0, flags: 0 };
         if let Some(code) = between.announce(&call) {
             return code;
         }
@@ -224,11 +191,7 @@ unsafe extern "C" fn open(
         // SQLite closes a handle that has methods, also where opening it failed.
         if !(*below).methods.is_null() {
             let handle = file.cast::<Handle>();
-            (*handle).open = Box::into_raw(Box::new(Open {
-                between,
-                path,
-                kind,
-            }));
+            (*handle).open = Box::into_raw(Box::new(Open { between, path, kind }));
             (*handle).file.methods = match (*(*below).methods).iVersion {
                 1 => &METHODS_WITHOUT_SHARED_MEMORY,
                 _ => &METHODS,
@@ -240,35 +203,16 @@ unsafe extern "C" fn open(
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) -> c_int {
     let (between, path) = unsafe { (between(vfs), text(name)) };
-    let call = Call {
-        method: "xDelete",
-        path: &path,
-        kind: FileKind::of(&path, 0),
-        at: 0,
-        count: durable.into(),
-        flags: 0,
-    };
+    let call = Call { method: "xDelete", path: &path, kind: FileKind::of(&path, 0), at: 0, count: durable.into(), flags: 0 };
     match between.announce(&call) {
         Some(code) => code,
         None => unsafe { ((*between.below).xDelete)(between.below, name, durable) },
     }
 }
 
-unsafe extern "C" fn access(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
     let (between, path) = unsafe { (between(vfs), text(name)) };
-    let call = Call {
-        method: "xAccess",
-        path: &path,
-        kind: FileKind::of(&path, 0),
-        at: flags.into(),
-        count: 0,
-        flags: 0,
-    };
+    let call = Call { method: "xAccess", path: &path, kind: FileKind::of(&path, 0), at: flags.into(), count: 0, flags: 0 };
     match between.announce(&call) {
         Some(code) => code,
         None => unsafe { ((*between.below).xAccess)(between.below, name, flags, out) },

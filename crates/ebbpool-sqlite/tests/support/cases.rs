@@ -29,21 +29,10 @@ pub struct Bench {
 impl Bench {
     pub fn new(name: &str) -> Bench {
         let machine = Machine::register(&format!("faulty-{name}"));
-        let ours: &'static CStr = Box::leak(
-            CString::new(format!("ebbpool-{name}"))
-                .unwrap()
-                .into_boxed_c_str(),
-        );
+        let ours: &'static CStr = Box::leak(CString::new(format!("ebbpool-{name}")).unwrap().into_boxed_c_str());
         // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let instance = unsafe {
-            ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, machine.name())
-        };
-        Bench {
-            machine,
-            instance: instance.unwrap(),
-            ours,
-            between: Between::register(&format!("between-{name}"), Some(ours)),
-        }
+        let instance = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, machine.name()) };
+        Bench { machine, instance: instance.unwrap(), ours, between: Between::register(&format!("between-{name}"), Some(ours)) }
     }
 
     pub fn open(&self, options: &str) -> rusqlite::Result<Connection> {
@@ -51,9 +40,7 @@ impl Bench {
     }
 
     pub fn open_at(&self, path: &str, options: &str) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
         let name = format!("file:{path}?{options}");
         let database = Connection::open_with_flags_and_vfs(name, flags, self.ours)?;
         database.busy_timeout(std::time::Duration::ZERO)?;
@@ -156,9 +143,7 @@ impl Case {
             journal: ["delete", "truncate", "persist", "wal", "memory"][random.usize(0..5)],
             page_size: [512, 1024, 4096][random.usize(0..3)],
             window,
-            options: format!(
-                "window={window}&log={log}&log_limit={log_limit}&memory=1M&checkpoint_age={age}"
-            ),
+            options: format!("window={window}&log={log}&log_limit={log_limit}&memory=1M&checkpoint_age={age}"),
             is_deltas,
             crash_at: random.u64(1..200),
             plain_crash_at: (seed % 4 == 3).then(|| Rng::with_seed(seed ^ 0x91).u64(1..200)),
@@ -171,16 +156,10 @@ impl Case {
     }
 
     /// Further connections.
-    fn others(
-        &self,
-        bench: &Bench,
-        disk: &FaultyDisk,
-        ledger: &Arc<Ledger>,
-    ) -> Arc<Mutex<Vec<Actor>>> {
+    fn others(&self, bench: &Bench, disk: &FaultyDisk, ledger: &Arc<Ledger>) -> Arc<Mutex<Vec<Actor>>> {
         let count = if self.has_others { 2 } else { 0 };
-        let mut actors: Vec<Actor> = (0..count)
-            .map(|index| Actor::new(*bench, disk, &self.options, self.seed + index, ledger))
-            .collect();
+        let mut actors: Vec<Actor> =
+            (0..count).map(|index| Actor::new(*bench, disk, &self.options, self.seed + index, ledger)).collect();
         for actor in &mut actors {
             actor.may_fail = !self.faults.is_empty() || self.trouble.is_some();
         }
@@ -216,11 +195,7 @@ impl Case {
         let mut random = Rng::with_seed(seed ^ 0xfa);
         let fault = |_| {
             let operation = [DiskOperation::Write, DiskOperation::Sync][random.usize(0..2)];
-            (
-                operation,
-                [EIO, ENOSPC][random.usize(0..2)],
-                random.u64(10..150),
-            )
+            (operation, [EIO, ENOSPC][random.usize(0..2)], random.u64(10..150))
         };
         case.faults = (0..4).map(fault).collect();
         case
@@ -237,13 +212,7 @@ impl Case {
             1 => TroubleKind::Writes,
             _ => TroubleKind::Full([0, 1000, 5000, 30_000][random.usize(0..4)]),
         };
-        case.trouble = Some(Trouble {
-            kind,
-            from,
-            until: from + random.i32(1..60),
-            end,
-            is_killed: random.bool(),
-        });
+        case.trouble = Some(Trouble { kind, from, until: from + random.i32(1..60), end, is_killed: random.bool() });
         case
     }
 }
@@ -266,20 +235,12 @@ struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    fn start(
-        bench: &'a Bench,
-        case: &'a Case,
-        disk: &'a FaultyDisk,
-        ledger: &Arc<Ledger>,
-    ) -> rusqlite::Result<Program<'a>> {
+    fn start(bench: &'a Bench, case: &'a Case, disk: &'a FaultyDisk, ledger: &Arc<Ledger>) -> rusqlite::Result<Program<'a>> {
         let mut random = Rng::with_seed(case.seed ^ 0x5eed);
         let others = case.others(bench, disk, ledger);
         let database = bench.between.open(PATH, &case.options)?;
         let vacuum = random.u32(0..3);
-        database.execute_batch(&format!(
-            "PRAGMA page_size={}; PRAGMA auto_vacuum={vacuum};",
-            case.page_size
-        ))?;
+        database.execute_batch(&format!("PRAGMA page_size={}; PRAGMA auto_vacuum={vacuum};", case.page_size))?;
         let program = Program {
             reader: bench.open(&case.options)?,
             bench,
@@ -300,10 +261,7 @@ impl<'a> Program<'a> {
         let set = format!("PRAGMA journal_mode={}", self.case.journal);
         self.finish_others();
         self.database.query_row(&set, [], |_| Ok(()))?;
-        self.database.execute_batch(&format!(
-            "PRAGMA cache_size=10; PRAGMA wal_autocheckpoint={};",
-            self.case.autocheckpoint
-        ))
+        self.database.execute_batch(&format!("PRAGMA cache_size=10; PRAGMA wal_autocheckpoint={};", self.case.autocheckpoint))
     }
 
     /// The other connections end what they have begun.
@@ -337,9 +295,7 @@ impl<'a> Program<'a> {
         }
         let database = &self.database;
         match self.random.u32(0..60) {
-            0 => database.execute_batch(
-                "BEGIN; UPDATE kv SET v=zeroblob(400); DELETE FROM log WHERE n%2; ROLLBACK;",
-            ),
+            0 => database.execute_batch("BEGIN; UPDATE kv SET v=zeroblob(400); DELETE FROM log WHERE n%2; ROLLBACK;"),
             1 if !self.is_reading => database.execute_batch("VACUUM"),
             2 => database.execute_batch("PRAGMA incremental_vacuum(5)"),
             3 if is_wal => database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
@@ -350,9 +306,8 @@ impl<'a> Program<'a> {
                 Ok(())
             }
             // A transaction larger than the memory of the library.
-            5 if !is_wal || self.random.bool() => database.execute_batch(
-                "SAVEPOINT s; CREATE TABLE big AS SELECT hex(zeroblob(350000)) AS b; DROP TABLE big; RELEASE s",
-            ),
+            5 if !is_wal || self.random.bool() => database
+                .execute_batch("SAVEPOINT s; CREATE TABLE big AS SELECT hex(zeroblob(350000)) AS b; DROP TABLE big; RELEASE s"),
             6 if !is_wal && !self.is_reading => {
                 let size = [512, 1024, 2048, 4096][self.random.usize(0..4)];
                 database.execute_batch(&format!("PRAGMA page_size={size}; VACUUM"))
@@ -380,9 +335,7 @@ impl<'a> Program<'a> {
             program.roll_back()?;
             program.check("at the begin")?;
             if judge(&program.database).map_err(damaged)? < 0 {
-                program
-                    .database
-                    .execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
+                program.database.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
             }
             program.ledger.acknowledge_tables(false);
             Ok(())
@@ -454,10 +407,7 @@ impl<'a> Program<'a> {
     }
 
     /// Faults end after some attempts, and the other connections leave some in peace.
-    fn until_it_works(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+    fn until_it_works(&mut self, mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let mut answer = Ok(());
         for _ in 0..60 {
             self.finish_others();
@@ -561,13 +511,7 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
 }
 
 /// Plain SQLite uses the database until the power fails. The library is to find what plain SQLite would.
-fn crash_plain(
-    bench: &Bench,
-    case: &Case,
-    disk: &FaultyDisk,
-    ledger: &Ledger,
-    change: u64,
-) -> Result<(), String> {
+fn crash_plain(bench: &Bench, case: &Case, disk: &FaultyDisk, ledger: &Ledger, change: u64) -> Result<(), String> {
     let text = |error: rusqlite::Error| error.to_string();
     disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 78).nth(change));
     // The power fails in one of the calls.
@@ -611,12 +555,7 @@ fn run_in_trouble(
     judge_closed(bench, disk, ledger)
 }
 
-fn work_until_killed(
-    bench: &Bench,
-    case: &Case,
-    disk: &FaultyDisk,
-    ledger: &Arc<Ledger>,
-) -> Result<(), String> {
+fn work_until_killed(bench: &Bench, case: &Case, disk: &FaultyDisk, ledger: &Arc<Ledger>) -> Result<(), String> {
     let _ = bench.instance.set_time(0.0);
     let text = |error: rusqlite::Error| error.to_string();
     let mut program = Program::start(bench, case, disk, ledger).map_err(text)?;
@@ -625,12 +564,7 @@ fn work_until_killed(
     program.close().and(worked)
 }
 
-fn judge_after_power_cut(
-    bench: &Bench,
-    case: &Case,
-    disk: &FaultyDisk,
-    ledger: &Ledger,
-) -> Result<(), String> {
+fn judge_after_power_cut(bench: &Bench, case: &Case, disk: &FaultyDisk, ledger: &Ledger) -> Result<(), String> {
     let text = |error: rusqlite::Error| error.to_string();
     if case.is_deltas {
         // Without the library there is a whole database, which may be older.

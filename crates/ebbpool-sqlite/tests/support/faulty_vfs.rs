@@ -48,11 +48,7 @@ impl Step {
     fn of_write(path: &str, at: u64, bytes: &[u8], length: u64) -> Step {
         if path.ends_with("-ebb") {
             // Its two slots; the second one gets the header with the first record.
-            return if at < 1024 {
-                Step::DeltasHeader
-            } else {
-                Step::Deltas
-            };
+            return if at < 1024 { Step::DeltasHeader } else { Step::Deltas };
         }
         if path.ends_with("-wal") {
             return if at == 0 { Step::WalHeader } else { Step::Wal };
@@ -179,13 +175,7 @@ fn code(answer: std::io::Result<()>, failed: c_int) -> c_int {
     }
 }
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     unsafe {
         (*file).methods = std::ptr::null();
         let machine = machine(vfs);
@@ -208,14 +198,7 @@ unsafe extern "C" fn open(
             Ok(_) => {}
         }
         let handle = file.cast::<Handle>();
-        (*handle).open = Box::into_raw(Box::new(Open {
-            file: opened,
-            is_temporary,
-            level: 0,
-            machine,
-            path,
-            step: None,
-        }));
+        (*handle).open = Box::into_raw(Box::new(Open { file: opened, is_temporary, level: 0, machine, path, step: None }));
         (*handle).file.methods = &METHODS;
         if !out.is_null() {
             *out = flags;
@@ -232,18 +215,10 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
         Err(_) => return ffi::IOERR,
     }
     let deleted = file.set_len(0);
-    code(
-        deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }),
-        ffi::IOERR,
-    )
+    code(deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }), ffi::IOERR)
 }
 
-unsafe extern "C" fn access(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    _flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, out: *mut c_int) -> c_int {
     unsafe {
         let file = machine(vfs).file(CStr::from_ptr(name).to_str().unwrap());
         match file.len() {
@@ -254,12 +229,7 @@ unsafe extern "C" fn access(
     }
 }
 
-unsafe extern "C" fn full_pathname(
-    _vfs: *mut Vfs,
-    name: *const c_char,
-    length: c_int,
-    out: *mut c_char,
-) -> c_int {
+unsafe extern "C" fn full_pathname(_vfs: *mut Vfs, name: *const c_char, length: c_int, out: *mut c_char) -> c_int {
     unsafe {
         let bytes = CStr::from_ptr(name).to_bytes_with_nul();
         assert!(bytes.len() <= length as usize);
@@ -299,12 +269,7 @@ unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
 
 /// The same bytes in each run of a case.
 unsafe extern "C" fn randomness(vfs: *mut Vfs, length: c_int, out: *mut c_char) -> c_int {
-    let (machine, out) = unsafe {
-        (
-            machine(vfs),
-            std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize),
-        )
-    };
+    let (machine, out) = unsafe { (machine(vfs), std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize)) };
     machine.random.lock().unwrap().fill(out);
     length
 }
@@ -339,18 +304,10 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
-    let (open, into) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
     let mut done = 0;
     while done < into.len() {
-        match open
-            .file
-            .read_at(at as u64 + done as u64, &mut into[done..])
-        {
+        match open.file.read_at(at as u64 + done as u64, &mut into[done..]) {
             Ok(0) => {
                 into[done..].fill(0);
                 return ffi::IOERR_SHORT_READ;
@@ -363,12 +320,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    let (open, bytes) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, bytes) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
     let step = Step::of_write(&open.path, at as u64, bytes, open.file.len().unwrap_or(0));
     // A header and its records are one sync where the header was not synced on its own.
     if open.step.is_none() || !matches!(step, Step::Mark | Step::Unmark | Step::Appended) {
@@ -420,11 +372,7 @@ unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_
     ffi::OK
 }
 
-unsafe extern "C" fn file_control(
-    _file: *mut File,
-    _operation: c_int,
-    _argument: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn file_control(_file: *mut File, _operation: c_int, _argument: *mut c_void) -> c_int {
     ffi::NOTFOUND
 }
 
@@ -436,22 +384,11 @@ unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_int {
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
-unsafe extern "C" fn shm_map(
-    _f: *mut File,
-    _r: c_int,
-    _b: c_int,
-    _e: c_int,
-    _o: *mut *mut c_void,
-) -> c_int {
+unsafe extern "C" fn shm_map(_f: *mut File, _r: c_int, _b: c_int, _e: c_int, _o: *mut *mut c_void) -> c_int {
     ffi::IOERR
 }
 
-unsafe extern "C" fn shm_lock(
-    _file: *mut File,
-    _offset: c_int,
-    _count: c_int,
-    _flags: c_int,
-) -> c_int {
+unsafe extern "C" fn shm_lock(_file: *mut File, _offset: c_int, _count: c_int, _flags: c_int) -> c_int {
     ffi::IOERR
 }
 

@@ -55,14 +55,7 @@ impl Entries {
 impl Ledger {
     /// The ledger of a database on a disk. What fails because the power has failed is not refused.
     pub fn new(disk: Option<&FaultyDisk>, connections: i64) -> Ledger {
-        Ledger {
-            disk: disk.cloned(),
-            connections,
-            entries: Mutex::new(Entries {
-                durable: -1,
-                ..Entries::default()
-            }),
-        }
+        Ledger { disk: disk.cloned(), connections, entries: Mutex::new(Entries { durable: -1, ..Entries::default() }) }
     }
 
     fn is_off(&self) -> bool {
@@ -110,43 +103,32 @@ impl Ledger {
             entries.last_id += 1;
             entries.last_id
         };
-        let number = 1 + database
-            .prepare_cached("SELECT n FROM steps")?
-            .query_row([], |row| row.get::<_, i64>(0))?;
+        let number = 1 + database.prepare_cached("SELECT n FROM steps")?.query_row([], |row| row.get::<_, i64>(0))?;
         for _ in 0..random.u32(1..7) {
             let key = random.i64(0..200);
             if random.u32(0..5) == 0 {
-                database
-                    .prepare_cached("DELETE FROM kv WHERE k=?1")?
-                    .execute([key])?;
+                database.prepare_cached("DELETE FROM kv WHERE k=?1")?.execute([key])?;
                 continue;
             }
             let length = match random.u32(0..20) {
                 0 => 3000,
                 _ => random.usize(0..300),
             };
-            database
-                .prepare_cached("INSERT OR REPLACE INTO kv VALUES (?1, ?2, ?3)")?
-                .execute(params![key, vec![number as u8; length], number])?;
+            database.prepare_cached("INSERT OR REPLACE INTO kv VALUES (?1, ?2, ?3)")?.execute(params![
+                key,
+                vec![number as u8; length],
+                number
+            ])?;
         }
         database
-            .prepare_cached(
-                "INSERT INTO log SELECT ?1, coalesce(sum(k*31+n*7+length(v)), 0), ?2 FROM kv",
-            )?
+            .prepare_cached("INSERT INTO log SELECT ?1, coalesce(sum(k*31+n*7+length(v)), 0), ?2 FROM kv")?
             .execute([number, id])?;
-        database
-            .prepare_cached("UPDATE steps SET n=?1")?
-            .execute([number])?;
+        database.prepare_cached("UPDATE steps SET n=?1")?.execute([number])?;
         Ok(Begun { number, id })
     }
 
     /// Commits a transaction, and notes the answer.
-    pub fn commit(
-        &self,
-        database: &Connection,
-        begun: Begun,
-        is_durable: bool,
-    ) -> rusqlite::Result<()> {
+    pub fn commit(&self, database: &Connection, begun: Begun, is_durable: bool) -> rusqlite::Result<()> {
         let committed = database.prepare_cached("COMMIT")?.execute([]).map(drop);
         if committed.is_err() && !database.is_autocommit() {
             // SQLite keeps a transaction open that waits for readers.
@@ -177,12 +159,7 @@ impl Ledger {
     }
 
     /// A whole transaction; its number.
-    pub fn transact(
-        &self,
-        database: &Connection,
-        random: &mut Rng,
-        is_durable: bool,
-    ) -> rusqlite::Result<i64> {
+    pub fn transact(&self, database: &Connection, random: &mut Rng, is_durable: bool) -> rusqlite::Result<i64> {
         let begun = self.begin(database, random)?;
         self.commit(database, begun, is_durable)?;
         Ok(begun.number)
@@ -207,8 +184,7 @@ impl Ledger {
             database.execute_batch("ROLLBACK").map_err(text)?;
         }
         let (found, rows) = (judged?, rows?);
-        self.compare(&rows, found, since, least)
-            .map_err(|why| format!("{when}: {why}"))?;
+        self.compare(&rows, found, since, least).map_err(|why| format!("{when}: {why}"))?;
         Ok(found)
     }
 
@@ -220,40 +196,25 @@ impl Ledger {
         }
     }
 
-    fn compare(
-        &self,
-        rows: &BTreeMap<i64, i64>,
-        found: i64,
-        since: Since,
-        least: i64,
-    ) -> Result<(), String> {
+    fn compare(&self, rows: &BTreeMap<i64, i64>, found: i64, since: Since, least: i64) -> Result<(), String> {
         let entries = self.entries.lock().unwrap().clone();
         let last = entries.last();
         if found < least {
-            return Err(format!(
-                "it has {found} transactions, {last} were acknowledged, {} must survive",
-                entries.durable
-            ));
+            return Err(format!("it has {found} transactions, {last} were acknowledged, {} must survive", entries.durable));
         }
         if found > self.most(since, last) {
-            return Err(format!(
-                "it has {found} transactions, and {last} were acknowledged"
-            ));
+            return Err(format!("it has {found} transactions, and {last} were acknowledged"));
         }
         for (number, id) in rows {
             match entries.acknowledged.get(number) {
                 Some(known) if known != id => {
-                    return Err(format!(
-                        "transaction {number} is that with id {id}, acknowledged was {known}"
-                    ));
+                    return Err(format!("transaction {number} is that with id {id}, acknowledged was {known}"));
                 }
                 Some(_) => {}
                 // After a power cut nothing has made the end of the log invalid yet.
                 None if since == Since::PowerCut && *number > last => {}
                 None if entries.refused.contains(id) => {
-                    return Err(format!(
-                        "transaction {number} with id {id} was refused, and is there"
-                    ));
+                    return Err(format!("transaction {number} with id {id} was refused, and is there"));
                 }
                 None => {}
             }
@@ -280,11 +241,7 @@ impl Ledger {
 
     /// Takes over what a database has after a power cut: the others are gone for good.
     pub fn take_up(&self, database: &Connection, found: i64) -> rusqlite::Result<()> {
-        let rows = if found < 0 {
-            BTreeMap::new()
-        } else {
-            rows_of(database)?
-        };
+        let rows = if found < 0 { BTreeMap::new() } else { rows_of(database)? };
         let mut entries = self.entries.lock().unwrap();
         entries.durable = found;
         entries.has_tables = found >= 0;

@@ -59,9 +59,7 @@ pub fn copy_of(path: &Path) -> (TempDir, PathBuf) {
 }
 
 pub fn status(database: &Connection) -> Value {
-    let text: String = database
-        .query_row("PRAGMA ebbpool_status", [], |row| row.get(0))
-        .unwrap();
+    let text: String = database.query_row("PRAGMA ebbpool_status", [], |row| row.get(0)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -75,15 +73,11 @@ pub fn try_count(database: &Connection) -> rusqlite::Result<i64> {
 }
 
 pub fn set_journal(database: &Connection, mode: &str) {
-    database
-        .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
-        .unwrap();
+    database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
 }
 
 pub fn integrity(database: &Connection) -> String {
-    database
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap()
+    database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
 }
 
 /// The byte of the header that keeps plain SQLite from writing, where it is not 1 or 2.

@@ -34,8 +34,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
 /// All lines are well-formed, and their ignored number is 0.
 fn resembles(head: &[u8]) -> bool {
     let mut lines = whole_lines(head).peekable();
-    lines.peek().is_some()
-        && lines.all(|line| LineParser.request(line).is_ok() && words(line).nth(2) == Some(b"0"))
+    lines.peek().is_some() && lines.all(|line| LineParser.request(line).is_ok() && words(line).nth(2) == Some(b"0"))
 }
 
 impl ParseLine for LineParser {
@@ -55,12 +54,7 @@ impl ParseLine for LineParser {
             return Ok(None);
         };
         let last = first.checked_add(behind_first).ok_or("blocks below 2^64")?;
-        Ok(Some(ForeignRequest {
-            pages: first..=last,
-            write: false,
-            class: 0,
-            time_us: None,
-        }))
+        Ok(Some(ForeignRequest { pages: first..=last, write: false, class: 0, time_us: None }))
     }
 }
 

@@ -20,11 +20,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     description: "what blkparse prints of a blktrace, the requests of action Q; read only",
     extensions: &["blkparse"],
     magic: |_| false,
-    resembles: |head| {
-        whole_lines(head)
-            .next()
-            .is_some_and(|first| event(first).is_ok())
-    },
+    resembles: |head| whole_lines(head).next().is_some_and(|first| event(first).is_ok()),
     keeps_metadata: false,
     stored_classes: StoredClasses::None,
     open,
@@ -46,18 +42,8 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let what = "blkparse counts sectors of 512 bytes";
     let volumes = Volumes::new(&stream, decoding, what)?;
     let lines = Lines::new(stream, decoding)?;
-    let parser = LineParser {
-        volumes,
-        devices: Names::default(),
-        classes: VolumeClasses::default(),
-        in_summary: false,
-    };
-    Ok(lines::opened(
-        lines,
-        parser,
-        Some(volumes.page_size),
-        Vec::new(),
-    ))
+    let parser = LineParser { volumes, devices: Names::default(), classes: VolumeClasses::default(), in_summary: false };
+    Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
 }
 
 /// The fields of a line that has the shape of an event.
@@ -85,35 +71,18 @@ fn event(line: &[u8]) -> Result<Event<'_, impl Iterator<Item = &[u8]>>, Expected
     let time_us = TimeUnit::Seconds.microseconds(time).ok_or(TIME)?;
     decimal(word()?).ok_or(SHAPE)?;
     let (action, kind) = (word()?, word()?);
-    Ok(Event {
-        device,
-        time_us,
-        action,
-        kind,
-        rest: words,
-    })
+    Ok(Event { device, time_us, action, kind, rest: words })
 }
 
 impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SECTORS: Expected = "`sector + sectors` behind the kind of a request";
-        let Event {
-            device,
-            time_us,
-            action,
-            kind,
-            mut rest,
-        } = match event(line) {
+        let Event { device, time_us, action, kind, mut rest } = match event(line) {
             Ok(event) => event,
             Err(expected) => {
-                self.in_summary |= [&b"CPU"[..], b"Total", b"Throughput", b"Events"]
-                    .iter()
-                    .any(|start| line.starts_with(start));
-                return if self.in_summary {
-                    Ok(None)
-                } else {
-                    Err(expected)
-                };
+                self.in_summary |=
+                    [&b"CPU"[..], b"Total", b"Throughput", b"Events"].iter().any(|start| line.starts_with(start));
+                return if self.in_summary { Ok(None) } else { Err(expected) };
             }
         };
         if action != b"Q" || kind.contains(&b'D') {
@@ -138,9 +107,7 @@ impl ParseLine for LineParser {
         let sectors = rest.next().and_then(decimal).ok_or(SECTORS)?;
         let volume = self.devices.number(device);
         let bytes = sectors.saturating_mul(SECTOR);
-        let request = self
-            .volumes
-            .request(volume, (sector, SECTOR), bytes, write)?;
+        let request = self.volumes.request(volume, (sector, SECTOR), bytes, write)?;
         let request = request.map(|request| request.at(time_us));
         let name = || String::from_utf8_lossy(device).into_owned();
         Ok(self.classes.of(volume, request, name))
@@ -155,8 +122,6 @@ impl ParseLine for LineParser {
     }
 
     fn without_requests(&self) -> Option<&'static str> {
-        Some(
-            "holds no read or write with the action Q; record with blktrace -a queue, or without -a",
-        )
+        Some("holds no read or write with the action Q; record with blktrace -a queue, or without -a")
     }
 }

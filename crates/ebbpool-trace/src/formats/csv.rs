@@ -48,33 +48,12 @@ const LONGEST_RECORD: u64 = 1 << 20;
 /// Names that mean a page number, a byte offset, a length in bytes, or whether a
 /// page is written; each in order of preference.
 const PAGE_NAMES: &[&str] = &[
-    "page",
-    "page_id",
-    "pageid",
-    "page_no",
-    "page_number",
-    "blk",
-    "blkno",
-    "block",
-    "block_id",
-    "block_no",
-    "block_number",
+    "page", "page_id", "pageid", "page_no", "page_number", "blk", "blkno", "block", "block_id", "block_no", "block_number",
     "blocknum",
 ];
 const OFFSET_NAMES: &[&str] = &["offset", "byte_offset", "offset_bytes"];
 const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "size_bytes"];
-const WRITE_NAMES: &[&str] = &[
-    "write",
-    "is_write",
-    "iswrite",
-    "dirty",
-    "op",
-    "operation",
-    "rw",
-    "type",
-    "access",
-    "mode",
-];
+const WRITE_NAMES: &[&str] = &["write", "is_write", "iswrite", "dirty", "op", "operation", "rw", "type", "access", "mode"];
 
 const CLASS_NAME: &str = "class";
 /// The name of a column of times in native traces, which says their unit.
@@ -94,9 +73,7 @@ impl Read for CsvInput {
         if self.given > self.end.load(Ordering::Relaxed) {
             return Err(io::Error::other(TraceError::Columns {
                 file: self.stream.label().to_owned(),
-                problem: format!(
-                    "a record longer than {LONGEST_RECORD} bytes; is a quotation mark not closed?"
-                ),
+                problem: format!("a record longer than {LONGEST_RECORD} bytes; is a quotation mark not closed?"),
             }));
         }
         if self.stream.bytes().is_empty() && !self.stream.fill().map_err(io::Error::other)? {
@@ -133,11 +110,8 @@ fn first_line(head: &[u8]) -> &[u8] {
 /// True if the first line has common column names.
 fn resembles(head: &[u8]) -> bool {
     let line = String::from_utf8_lossy(first_line(head));
-    let names: Vec<String> = line
-        .trim_end()
-        .split(char::from(delimiter(head)))
-        .map(|name| name.trim().trim_matches('"').to_owned())
-        .collect();
+    let names: Vec<String> =
+        line.trim_end().split(char::from(delimiter(head))).map(|name| name.trim().trim_matches('"').to_owned()).collect();
     names.len() > 1 && guess(&names).is_some_and(|guessed| guessed.write.is_some())
 }
 
@@ -145,32 +119,21 @@ fn resembles(head: &[u8]) -> bool {
 fn guess(header: &[String]) -> Option<Columns> {
     let find = |names: &[&str]| {
         names.iter().find_map(|name| {
-            let found = header
-                .iter()
-                .find(|column| column.eq_ignore_ascii_case(name));
+            let found = header.iter().find(|column| column.eq_ignore_ascii_case(name));
             found.cloned()
         })
     };
     let measure = |column| ByteColumn { column, unit: 1 };
     let pages = match find(PAGE_NAMES) {
         Some(page) => PageColumns::Page(page),
-        None => PageColumns::Bytes {
-            offset: measure(find(OFFSET_NAMES)?),
-            size: find(SIZE_NAMES).map(measure),
-        },
+        None => PageColumns::Bytes { offset: measure(find(OFFSET_NAMES)?), size: find(SIZE_NAMES).map(measure) },
     };
-    let write = find(WRITE_NAMES).map(|column| WriteColumn {
-        column,
-        values: Vec::new(),
-    });
+    let write = find(WRITE_NAMES).map(|column| WriteColumn { column, values: Vec::new() });
     Some(Columns {
         pages,
         write,
         class: find(&[CLASS_NAME]),
-        time: find(&[TIME_NAME]).map(|column| TimeColumn {
-            column,
-            unit: TimeUnit::Microseconds,
-        }),
+        time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds }),
     })
 }
 
@@ -185,11 +148,7 @@ struct CsvField {
 #[derive(Debug)]
 enum PageFields {
     Number(CsvField),
-    Bytes {
-        offset: (CsvField, u64),
-        size: Option<(CsvField, u64)>,
-        page_size: u64,
-    },
+    Bytes { offset: (CsvField, u64), size: Option<(CsvField, u64)>, page_size: u64 },
 }
 
 /// The field that says whether a record writes.
@@ -223,10 +182,7 @@ impl WriteWords {
         self.is_news |= is_write && !self.is_found;
         self.is_found |= is_write;
         let word = &word[..word.len().min(LONGEST)];
-        if !self.is_found
-            && self.others.len() < Self::MOST_OTHERS
-            && !self.others.iter().any(|other| other == word)
-        {
+        if !self.is_found && self.others.len() < Self::MOST_OTHERS && !self.others.iter().any(|other| other == word) {
             self.others.push(word.to_vec());
             self.is_news = true;
         }
@@ -265,12 +221,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
         .delimiter(delimiter)
         .flexible(true)
         .buffer_capacity(READ_AHEAD)
-        .from_reader(CsvInput {
-            stream,
-            given: 0,
-            last: 0,
-            end: Arc::clone(&end),
-        });
+        .from_reader(CsvInput { stream, given: 0, last: 0, end: Arc::clone(&end) });
     let header = Header::read(&mut reader, &label)?;
     let mut notes = Vec::new();
     let columns = header.columns(decoding, &mut notes)?;
@@ -280,14 +231,9 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let class = columns.class.map(|column| header.field(&column));
     let classes = class.transpose()?.map(ClassField::new);
     let classes = classes.filter(|_| decoding.columns.classes);
-    let times = columns
-        .time
-        .map(|time| Ok((header.field(&time.column)?, time.unit)));
+    let times = columns.time.map(|time| Ok((header.field(&time.column)?, time.unit)));
     let times = times.transpose()?;
-    let columns = OptionalColumns {
-        classes: classes.is_some(),
-        requests: decoding.columns.requests && times.is_some(),
-    };
+    let columns = OptionalColumns { classes: classes.is_some(), requests: decoding.columns.requests && times.is_some() };
     let width = header.names.len();
     Ok(OpenedTrace {
         metadata,
@@ -327,18 +273,13 @@ impl<'a> Header<'a> {
             .collect();
         let header = Header { label, names };
         match header.names.is_empty() {
-            true => {
-                Err(header.refuse("is empty; the first line of a CSV names its columns".to_owned()))
-            }
+            true => Err(header.refuse("is empty; the first line of a CSV names its columns".to_owned())),
             false => Ok(header),
         }
     }
 
     fn refuse(&self, problem: String) -> TraceError {
-        TraceError::Columns {
-            file: self.label.to_owned(),
-            problem,
-        }
+        TraceError::Columns { file: self.label.to_owned(), problem }
     }
 
     /// The columns that the user named, or a guess; adds notes for the user.
@@ -371,11 +312,7 @@ impl<'a> Header<'a> {
 
     fn field(&self, name: &str) -> Result<CsvField, TraceError> {
         let at = self.names.iter().position(|column| column == name);
-        at.map(|at| CsvField {
-            at,
-            name: name.to_owned(),
-        })
-        .ok_or_else(|| {
+        at.map(|at| CsvField { at, name: name.to_owned() }).ok_or_else(|| {
             self.refuse(format!(
                 "no column '{}'{}; the first line names {}",
                 one_line(name),
@@ -396,13 +333,10 @@ impl<'a> Header<'a> {
             PageColumns::Page(column) => return Ok(PageFields::Number(self.field(column)?)),
             PageColumns::Bytes { offset, size } => (offset, size),
         };
-        let page_size = decoding
-            .options
-            .page_size
-            .ok_or_else(|| TraceError::NoPageSize {
-                file: self.label.to_owned(),
-                what: format!("column '{}' counts bytes", offset.column),
-            })?;
+        let page_size = decoding.options.page_size.ok_or_else(|| TraceError::NoPageSize {
+            file: self.label.to_owned(),
+            what: format!("column '{}' counts bytes", offset.column),
+        })?;
         metadata.page_size = Some(page_size.get());
         let measured = |bytes: &ByteColumn| Ok((self.field(&bytes.column)?, bytes.unit));
         Ok(PageFields::Bytes {
@@ -415,9 +349,7 @@ impl<'a> Header<'a> {
     fn write_field(&self, column: Option<WriteColumn>) -> Result<WriteField, TraceError> {
         Ok(match column {
             None => WriteField::Never,
-            Some(WriteColumn { column, values }) if values.is_empty() => {
-                WriteField::Word(self.field(&column)?)
-            }
+            Some(WriteColumn { column, values }) if values.is_empty() => WriteField::Word(self.field(&column)?),
             Some(WriteColumn { column, values }) => {
                 let words = WriteWords {
                     words: values.into_iter().map(String::into_bytes).collect(),
@@ -449,10 +381,7 @@ fn unreadable(file: &str, error: csv::Error) -> TraceError {
             Ok(error) => error,
             Err(error) => TraceError::io(file, "read", error),
         },
-        _ => TraceError::Columns {
-            file: file.to_owned(),
-            problem: one_line(&problem),
-        },
+        _ => TraceError::Columns { file: file.to_owned(), problem: one_line(&problem) },
     }
 }
 
@@ -465,11 +394,7 @@ fn number<'a>(record: &'a ByteRecord, field: &CsvField, what: &str) -> Result<u6
 }
 
 /// The time in a field, in µs; `None` if the field is empty.
-fn time<'a>(
-    record: &'a ByteRecord,
-    field: &CsvField,
-    unit: TimeUnit,
-) -> Result<Option<u64>, BadField<'a>> {
+fn time<'a>(record: &'a ByteRecord, field: &CsvField, unit: TimeUnit) -> Result<Option<u64>, BadField<'a>> {
     let text = record.get(field.at).unwrap_or_default().trim_ascii();
     if text.is_empty() {
         return Ok(None);
@@ -493,11 +418,7 @@ impl PageFields {
                 let page = number(record, field, "a page number from 0 to 2^64-1")?;
                 Ok(Some(page..=page))
             }
-            PageFields::Bytes {
-                offset: (field, unit),
-                size,
-                page_size,
-            } => {
+            PageFields::Bytes { offset: (field, unit), size, page_size } => {
                 let what = "an offset from 0 to 2^64-1";
                 let offset = u128::from(number(record, field, what)?) * u128::from(*unit);
                 let bytes = match size {
@@ -516,10 +437,7 @@ impl PageFields {
                     return Ok(None);
                 }
                 pages(offset, bytes, *page_size).map(Some).ok_or_else(|| {
-                    (
-                        format!("an offset below 2^64 pages in column '{}'", field.name),
-                        record.get(field.at).unwrap_or_default(),
-                    )
+                    (format!("an offset below 2^64 pages in column '{}'", field.name), record.get(field.at).unwrap_or_default())
                 })
             }
         }
@@ -535,14 +453,9 @@ impl WriteField {
         if !mem::take(&mut words.is_news) && !is_read {
             return None;
         }
-        let quoted =
-            |words: &[Vec<u8>]| -> Vec<String> { words.iter().map(|word| quoted(word)).collect() };
+        let quoted = |words: &[Vec<u8>]| -> Vec<String> { words.iter().map(|word| quoted(word)).collect() };
         Some(WordsForWrites {
-            expected: format!(
-                "{} in column '{}'",
-                quoted(&words.words).join(", "),
-                one_line(&field.name)
-            ),
+            expected: format!("{} in column '{}'", quoted(&words.words).join(", "), one_line(&field.name)),
             is_found: words.is_found,
             others: quoted(&words.others),
             is_read,
@@ -560,11 +473,7 @@ impl WriteField {
                 const WRITE: [&str; 4] = ["true", "1", "w", "write"];
                 const READ: [&str; 4] = ["false", "0", "r", "read"];
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
-                let is_one_of = |words: [&str; 4]| {
-                    words
-                        .iter()
-                        .any(|word| word.as_bytes().eq_ignore_ascii_case(text))
-                };
+                let is_one_of = |words: [&str; 4]| words.iter().any(|word| word.as_bytes().eq_ignore_ascii_case(text));
                 match (is_one_of(WRITE), is_one_of(READ)) {
                     (true, _) => Ok(true),
                     (_, true) => Ok(false),
@@ -585,13 +494,8 @@ impl CsvDecoder {
     /// Reads a record; false at the end.
     fn next(&mut self) -> Result<bool, TraceError> {
         let start = self.reader.position().byte();
-        self.end.store(
-            start.saturating_add(LONGEST_RECORD + READ_AHEAD as u64),
-            Ordering::Relaxed,
-        );
-        self.reader
-            .read_byte_record(&mut self.record)
-            .map_err(|error| unreadable(&self.label, error))
+        self.end.store(start.saturating_add(LONGEST_RECORD + READ_AHEAD as u64), Ordering::Relaxed);
+        self.reader.read_byte_record(&mut self.record).map_err(|error| unreadable(&self.label, error))
     }
 
     /// The line on which the current record begins. The line number of the csv crate is
@@ -641,12 +545,7 @@ impl CsvDecoder {
         let times = self.times.as_ref();
         let time_us = times.map(|(field, unit)| time(&self.record, field, *unit));
         let time_us = time_us.transpose().map_err(wrong)?.flatten();
-        Ok(pages.map(|pages| ForeignRequest {
-            pages,
-            write,
-            class,
-            time_us,
-        }))
+        Ok(pages.map(|pages| ForeignRequest { pages, write, class, time_us }))
     }
 }
 
@@ -700,11 +599,7 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
         false => b"page,write\n",
     };
     lines.extend_from_slice(header);
-    Ok(Box::new(CsvEncoder {
-        sink: target.sink,
-        lines,
-        classes,
-    }))
+    Ok(Box::new(CsvEncoder { sink: target.sink, lines, classes }))
 }
 
 impl CsvEncoder {
@@ -727,8 +622,7 @@ impl Encode for CsvEncoder {
             if self.classes {
                 let class = classes.next().copied().unwrap_or(0);
                 self.lines.push(b',');
-                self.lines
-                    .extend_from_slice(digits.format(class).as_bytes());
+                self.lines.extend_from_slice(digits.format(class).as_bytes());
             }
             self.lines.push(b'\n');
             if self.lines.len() > BUFFER - LINE {
@@ -758,19 +652,10 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(guessed("time,page,write"), some("page=page,write=write"));
         assert_eq!(guessed("Op,BLK"), some("page=BLK,write=Op"));
-        assert_eq!(
-            guessed("ts,offset,size,op"),
-            some("offset=offset,size=size,write=op")
-        );
+        assert_eq!(guessed("ts,offset,size,op"), some("offset=offset,size=size,write=op"));
         assert_eq!(guessed("page"), some("page=page"));
-        assert_eq!(
-            guessed("page,write,class"),
-            some("page=page,write=write,class=class")
-        );
-        assert_eq!(
-            guessed("time_us,page,write"),
-            some("page=page,write=write,time=time_us:us")
-        );
+        assert_eq!(guessed("page,write,class"), some("page=page,write=write,class=class"));
+        assert_eq!(guessed("time_us,page,write"), some("page=page,write=write,time=time_us:us"));
         assert_eq!(guessed("a,b,c"), None);
         assert!(resembles(b"time;blk;op\n1;2;R\n"));
         assert!(resembles(b"\xEF\xBB\xBF\"page\",\"write\"\r\n"));

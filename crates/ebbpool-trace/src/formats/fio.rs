@@ -67,18 +67,8 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         // A trace without lines may have any version.
         NextLine::Line(None) | NextLine::End => Version::Timed,
     };
-    let parser = LineParser {
-        version,
-        volumes,
-        files: Names::default(),
-        classes: VolumeClasses::default(),
-    };
-    Ok(lines::opened(
-        lines,
-        parser,
-        Some(volumes.page_size),
-        Vec::new(),
-    ))
+    let parser = LineParser { version, volumes, files: Names::default(), classes: VolumeClasses::default() };
+    Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
 }
 
 impl ParseLine for LineParser {
@@ -104,8 +94,9 @@ impl ParseLine for LineParser {
         let write = match word()? {
             b"read" => false,
             b"write" => true,
-            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync"
-            | b"sync_file_range" | b"trim" => return Ok(None),
+            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync" | b"sync_file_range" | b"trim" => {
+                return Ok(None);
+            }
             _ => return Err(shape),
         };
         let mut number = || decimal(word()?).ok_or(shape);

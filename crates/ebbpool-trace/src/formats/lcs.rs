@@ -58,47 +58,31 @@ fn layout(version: u64) -> Option<RecordLayout> {
         8 => (100, true, Some(20)),
         _ => return None,
     };
-    Some(RecordLayout {
-        size,
-        wide,
-        operation,
-    })
+    Some(RecordLayout { size, wide, operation })
 }
 
 fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
-    let damaged = |detail: String| TraceError::Damaged {
-        file: label.clone(),
-        format: "lcs",
-        detail,
-    };
+    let damaged = |detail: String| TraceError::Damaged { file: label.clone(), format: "lcs", detail };
     let head = stream.head(HEADER)?;
-    let ends_at = |length: usize| {
-        head.get(..length)
-            .is_some_and(|header| header.starts_with(&MAGIC) && header.ends_with(&MAGIC))
-    };
+    let ends_at =
+        |length: usize| head.get(..length).is_some_and(|header| header.starts_with(&MAGIC) && header.ends_with(&MAGIC));
     let header = match (ends_at(HEADER), ends_at(EARLY_HEADER)) {
         (true, _) => HEADER,
         (_, true) => EARLY_HEADER,
         _ => {
-            return Err(damaged(
-                "it does not begin with a header of 8192 or 1024 bytes between magic numbers"
-                    .to_owned(),
-            ));
+            return Err(damaged("it does not begin with a header of 8192 or 1024 bytes between magic numbers".to_owned()));
         }
     };
     let field = |at: usize| u64::from_le_bytes(bytes(head, at));
     let version = field(8);
     let (requests, reads, writes) = (field(24), field(72), field(80));
-    let record = layout(version)
-        .ok_or_else(|| damaged(format!("its version is {version}, and there are 1 to 8")))?;
+    let record = layout(version).ok_or_else(|| damaged(format!("its version is {version}, and there are 1 to 8")))?;
     let mut notes = Vec::new();
     if record.operation.is_none() {
         notes.push(only_reads(&label, &ENTRY));
     } else if (reads, writes) == (0, 0) {
-        notes.push(format!(
-            "{label}: its header counts no reads and no writes; records without an operation are reads"
-        ));
+        notes.push(format!("{label}: its header counts no reads and no writes; records without an operation are reads"));
     }
     notes.push(objects_are_pages(&label));
     stream.consume(header);
@@ -113,9 +97,7 @@ fn direction(operation: u8) -> Result<Option<bool>, String> {
         // Set, add, cas, replace, append, prepend, incr, decr, write, update.
         3..=8 | 10 | 11 | 13 | 14 => Ok(Some(true)),
         9 => Ok(None),
-        _ => Err(format!(
-            "expected an operation from 0 to 14 or 255, found {operation}; the file is damaged"
-        )),
+        _ => Err(format!("expected an operation from 0 to 14 or 255, found {operation}; the file is damaged")),
     }
 }
 

@@ -21,18 +21,10 @@ impl Lines {
     /// From the first byte on, without a byte order mark.
     pub(super) fn new(mut stream: Stream, decoding: &Decoding) -> Result<Lines, TraceError> {
         const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-        if stream
-            .head(BYTE_ORDER_MARK.len())?
-            .starts_with(BYTE_ORDER_MARK)
-        {
+        if stream.head(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
             stream.consume(BYTE_ORDER_MARK.len());
         }
-        Ok(Lines {
-            stream,
-            taken: 0,
-            bad_lines: decoding.bad_lines.clone(),
-            columns: decoding.columns,
-        })
+        Ok(Lines { stream, taken: 0, bad_lines: decoding.bad_lines.clone(), columns: decoding.columns })
     }
 
     /// Takes the next line and passes it to `read` without its line end. A line that
@@ -119,30 +111,16 @@ struct LineDecoder<P> {
 }
 
 /// A trace of lines, ready to be decoded.
-pub(super) fn opened(
-    lines: Lines,
-    parser: impl ParseLine,
-    page_size: Option<u64>,
-    notes: Vec<String>,
-) -> OpenedTrace {
+pub(super) fn opened(lines: Lines, parser: impl ParseLine, page_size: Option<u64>, notes: Vec<String>) -> OpenedTrace {
     let columns = OptionalColumns {
         classes: lines.columns.classes && parser.classes().is_some(),
         requests: lines.columns.requests && parser.has_times(),
     };
     OpenedTrace {
-        metadata: Metadata {
-            page_size,
-            ..Metadata::default()
-        },
+        metadata: Metadata { page_size, ..Metadata::default() },
         references: None,
         notes,
-        decoder: Box::new(LineDecoder {
-            lines,
-            parser,
-            pending: PendingRequest::new(columns),
-            columns,
-            requested: false,
-        }),
+        decoder: Box::new(LineDecoder { lines, parser, pending: PendingRequest::new(columns), columns, requested: false }),
     }
 }
 
@@ -167,10 +145,7 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
                         && self.lines.taken > 0
                         && let Some(problem) = self.parser.without_requests()
                     {
-                        return Err(TraceError::NoRequests {
-                            file: self.lines.stream.label().to_owned(),
-                            problem,
-                        });
+                        return Err(TraceError::NoRequests { file: self.lines.stream.label().to_owned(), problem });
                     }
                     break;
                 }
@@ -207,8 +182,7 @@ pub(super) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The words of a line.
 #[inline]
 pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
 /// A number of decimal digits and nothing else, below 2^64.
@@ -234,15 +208,7 @@ mod tests {
     fn numbers() {
         assert_eq!(decimal(b"0"), Some(0));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
-        for bad in [
-            &b""[..],
-            b"18446744073709551616",
-            b"-1",
-            b"+1",
-            b"1 ",
-            b"1a",
-            b"1.0",
-        ] {
+        for bad in [&b""[..], b"18446744073709551616", b"-1", b"+1", b"1 ", b"1a", b"1.0"] {
             assert_eq!(decimal(bad), None);
         }
     }

@@ -38,23 +38,14 @@ struct LineParser {
 
 impl LineParser {
     fn new(volumes: Volumes) -> LineParser {
-        LineParser {
-            volumes,
-            hosts: Names::default(),
-            classes: VolumeClasses::default(),
-        }
+        LineParser { volumes, hosts: Names::default(), classes: VolumeClasses::default() }
     }
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
     let lines = Lines::new(stream, decoding)?;
-    Ok(lines::opened(
-        lines,
-        LineParser::new(volumes),
-        Some(volumes.page_size),
-        Vec::new(),
-    ))
+    Ok(lines::opened(lines, LineParser::new(volumes), Some(volumes.page_size), Vec::new()))
 }
 
 fn magic(head: &[u8]) -> bool {
@@ -83,8 +74,7 @@ fn names_columns(line: &[u8]) -> bool {
 impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SHAPE: Expected = "`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` (numbers, but for the host and the type Read or Write)";
-        const TIME: Expected =
-            "a time in units of 100 ns, such as 128166372003061629, in the first field";
+        const TIME: Expected = "a time in units of 100 ns, such as 128166372003061629, in the first field";
         let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         let mut field = || fields.next().ok_or(SHAPE);
         let time = field()?;

@@ -51,11 +51,7 @@ const DATABASE_PAGES: &str = "ebbpool.database_pages";
 const BELOW_CACHE: &str = "ebbpool.below_cache";
 
 fn damaged(file: &str, detail: impl std::fmt::Display) -> TraceError {
-    TraceError::Damaged {
-        file: file.to_owned(),
-        format: "Parquet",
-        detail: one_line(&detail.to_string()),
-    }
+    TraceError::Damaged { file: file.to_owned(), format: "Parquet", detail: one_line(&detail.to_string()) }
 }
 
 /// The error of a read: damage found by the Parquet reader, or an error of the system.
@@ -69,10 +65,7 @@ fn unreadable(file: &str, error: ParquetError) -> TraceError {
         ParquetError::General(text) | ParquetError::EOF(text) => damaged(file, text),
         ParquetError::NYI(text) => TraceError::Columns {
             file: file.to_owned(),
-            problem: format!(
-                "uses a Parquet feature that is not supported: {}",
-                one_line(&text)
-            ),
+            problem: format!("uses a Parquet feature that is not supported: {}", one_line(&text)),
         },
         other => damaged(file, other),
     }
@@ -163,63 +156,34 @@ fn opened(label: &str, stream: Stream) -> Result<Box<dyn FileReader>, TraceError
     }
 }
 
-fn reader<R: ChunkReader + 'static>(
-    label: &str,
-    file: R,
-) -> Result<Box<dyn FileReader>, TraceError> {
+fn reader<R: ChunkReader + 'static>(label: &str, file: R) -> Result<Box<dyn FileReader>, TraceError> {
     let reader = parquet(label, || SerializedFileReader::new(CheckedFile::new(file)?))?;
     Ok(Box::new(reader))
 }
 
-fn find<'a>(
-    file: &str,
-    columns: &'a [ColumnDescPtr],
-    name: &str,
-) -> Result<(usize, &'a ColumnDescriptor), TraceError> {
-    let found = columns
-        .iter()
-        .enumerate()
-        .find(|(_, column)| matches!(column.path().parts(), [only] if only == name));
+fn find<'a>(file: &str, columns: &'a [ColumnDescPtr], name: &str) -> Result<(usize, &'a ColumnDescriptor), TraceError> {
+    let found = columns.iter().enumerate().find(|(_, column)| matches!(column.path().parts(), [only] if only == name));
     let problem = match found {
         Some((index, column)) if column.max_rep_level() == 0 => {
             return Ok((index, column));
         }
         Some(_) => format!("column '{name}' is a list, expected one value per row"),
         None => {
-            let names: Vec<String> = columns
-                .iter()
-                .take(20)
-                .map(|column| column.path().string())
-                .collect();
-            format!(
-                "no column '{name}'; a native trace has 'page' and 'write', this file has {}",
-                one_line(&names.join(", "))
-            )
+            let names: Vec<String> = columns.iter().take(20).map(|column| column.path().string()).collect();
+            format!("no column '{name}'; a native trace has 'page' and 'write', this file has {}", one_line(&names.join(", ")))
         }
     };
-    Err(TraceError::Columns {
-        file: file.to_owned(),
-        problem,
-    })
+    Err(TraceError::Columns { file: file.to_owned(), problem })
 }
 
 fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, TraceError> {
-    let find = |key: &str| {
-        pairs?
-            .iter()
-            .find(|pair| pair.key == key)
-            .and_then(|pair| pair.value.clone())
-    };
+    let find = |key: &str| pairs?.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone());
     let number = |key: &str| match find(key) {
         None => Ok(None),
-        Some(text) => text
-            .trim()
-            .parse()
-            .map(Some)
-            .map_err(|_| TraceError::Metadata {
-                file: file.to_owned(),
-                problem: format!("{key} is '{}', expected a whole number", one_line(&text)),
-            }),
+        Some(text) => text.trim().parse().map(Some).map_err(|_| TraceError::Metadata {
+            file: file.to_owned(),
+            problem: format!("{key} is '{}', expected a whole number", one_line(&text)),
+        }),
     };
     Ok(Metadata {
         name: find(NAME),
@@ -231,10 +195,7 @@ fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, Tr
             Some(text) => {
                 return Err(TraceError::Metadata {
                     file: file.to_owned(),
-                    problem: format!(
-                        "{BELOW_CACHE} is '{}', expected true or false",
-                        one_line(text)
-                    ),
+                    problem: format!("{BELOW_CACHE} is '{}', expected true or false", one_line(text)),
                 });
             }
         },
@@ -262,10 +223,7 @@ impl PageKind {
                 });
             }
         };
-        Ok(PageKind {
-            wide,
-            unsigned: is_unsigned(column),
-        })
+        Ok(PageKind { wide, unsigned: is_unsigned(column) })
     }
 }
 
@@ -274,10 +232,7 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
         Some(LogicalType::Integer(integer)) => !integer.is_signed,
         _ => matches!(
             column.converted_type(),
-            ConvertedType::UINT_8
-                | ConvertedType::UINT_16
-                | ConvertedType::UINT_32
-                | ConvertedType::UINT_64
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
         ),
     }
 }
@@ -332,10 +287,7 @@ impl Decode for NativeDecoder {
             if count == 0 {
                 continue;
             }
-            let position = RowPosition {
-                file: &self.label,
-                row: self.row,
-            };
+            let position = RowPosition { file: &self.label, row: self.row };
             match &mut group.pages {
                 PageColumn::Narrow(column) => {
                     let values = column.read("page", count, position)?;
@@ -373,11 +325,7 @@ impl Decode for NativeDecoder {
     }
 
     fn progress(&self) -> f64 {
-        if self.rows == 0 {
-            1.0
-        } else {
-            self.row as f64 / self.rows as f64
-        }
+        if self.rows == 0 { 1.0 } else { self.row as f64 / self.rows as f64 }
     }
 
     fn classes(&self) -> Option<PageClasses> {
@@ -395,9 +343,7 @@ impl NativeDecoder {
             let group = self.file.get_row_group(index)?;
             let schema = self.file.metadata().file_metadata().schema_descr();
             let column = |index| -> ParquetResult<_> {
-                let pages: Box<dyn PageReader> = Box::new(CheckedPages {
-                    pages: group.get_column_page_reader(index)?,
-                });
+                let pages: Box<dyn PageReader> = Box::new(CheckedPages { pages: group.get_column_page_reader(index)? });
                 Ok((schema.column(index), pages))
             };
             let (page, page_reader) = column(self.page_column)?;
@@ -409,9 +355,7 @@ impl NativeDecoder {
                 }
                 None => None,
             };
-            let requests = self
-                .request_columns
-                .map(|found| RequestDecoder::new(found, column));
+            let requests = self.request_columns.map(|found| RequestDecoder::new(found, column));
             Ok(RowGroup {
                 left: usize::try_from(group.metadata().num_rows())?,
                 pages: if self.page_kind.wide {
@@ -437,26 +381,16 @@ struct RowPosition<'a> {
 
 impl RowPosition<'_> {
     fn error(&self, offset: usize, problem: String) -> TraceError {
-        TraceError::Row {
-            file: self.file.to_owned(),
-            row: self.row + offset as u64,
-            problem,
-        }
+        TraceError::Row { file: self.file.to_owned(), row: self.row + offset as u64, problem }
     }
 
-    fn not_negative(
-        &self,
-        mut values: impl ExactSizeIterator<Item = i64> + Clone,
-    ) -> Result<(), TraceError> {
+    fn not_negative(&self, mut values: impl ExactSizeIterator<Item = i64> + Clone) -> Result<(), TraceError> {
         // Checks all values at once first, which compiles to vector code.
         if values.clone().fold(0, |bits, value| bits | value) >= 0 {
             return Ok(());
         }
         let offset = values.position(|value| value < 0).unwrap_or(0);
-        Err(self.error(
-            offset,
-            "page is negative, expected a page number from 0 to 2^64-1".to_owned(),
-        ))
+        Err(self.error(offset, "page is negative, expected a page number from 0 to 2^64-1".to_owned()))
     }
 }
 
@@ -479,48 +413,33 @@ impl<T: DataType> ColumnDecoder<T> {
     }
 
     /// The next `count` values, none of them null.
-    fn read(
-        &mut self,
-        name: &str,
-        count: usize,
-        position: RowPosition,
-    ) -> Result<&[T::T], TraceError> {
+    fn read(&mut self, name: &str, count: usize, position: RowPosition) -> Result<&[T::T], TraceError> {
         let (values, levels) = self.read_with_nulls(name, count, position)?;
         if values.len() < count {
             // Columns are flat, so the highest level means a value.
             let offset = levels.iter().position(|&level| level == 0);
-            return Err(position.error(
-                offset.unwrap_or(values.len()),
-                format!("{name} is null, expected a value in every row"),
-            ));
+            return Err(
+                position.error(offset.unwrap_or(values.len()), format!("{name} is null, expected a value in every row"))
+            );
         }
         Ok(values)
     }
 
     /// The values of the next `count` rows that are not null, and the levels of these rows, 0 where the value is null; no
     /// levels if no value can be null.
-    fn read_with_nulls(
-        &mut self,
-        name: &str,
-        count: usize,
-        position: RowPosition,
-    ) -> Result<(&[T::T], &[i16]), TraceError> {
+    fn read_with_nulls(&mut self, name: &str, count: usize, position: RowPosition) -> Result<(&[T::T], &[i16]), TraceError> {
         self.values.clear();
         self.levels.clear();
         let (rows, values, _) = parquet(position.file, || {
             let levels = self.nullable.then_some(&mut self.levels);
-            self.reader
-                .read_records(count, levels, None, &mut self.values)
+            self.reader.read_records(count, levels, None, &mut self.values)
         })?;
         let complete = match self.nullable {
             true => self.levels.len() == count,
             false => values == count,
         };
         if rows < count || !complete || self.values.len() != values {
-            return Err(damaged(
-                position.file,
-                format!("column '{name}' ends before the footer's number of rows"),
-            ));
+            return Err(damaged(position.file, format!("column '{name}' ends before the footer's number of rows")));
         }
         Ok((&self.values, &self.levels))
     }
@@ -533,10 +452,7 @@ struct CheckedPages {
 
 impl CheckedPages {
     fn check(page: &Page) -> ParquetResult<()> {
-        if let Page::DictionaryPage {
-            buf, num_values, ..
-        } = page
-        {
+        if let Page::DictionaryPage { buf, num_values, .. } = page {
             // The decoder allocates memory for as many values as the page claims to
             // hold, up to 2^32 of them; the narrowest values that we read have 4 bytes
             // (there are no dictionaries of booleans).

@@ -29,10 +29,7 @@ const SIZE: usize = 24;
 struct RecordParser;
 
 fn open(stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
-    let notes = vec![
-        only_reads(stream.label(), &ENTRY),
-        objects_are_pages(stream.label()),
-    ];
+    let notes = vec![only_reads(stream.label(), &ENTRY), objects_are_pages(stream.label())];
     records::opened(stream, RecordParser, (0, 0), None, notes)
 }
 

@@ -48,28 +48,16 @@ pub(super) fn opened(
     page_size: Option<u64>,
     notes: Vec<String>,
 ) -> Result<OpenedTrace, TraceError> {
-    let columns = OptionalColumns {
-        requests: parser.has_times(),
-        ..OptionalColumns::default()
-    };
-    let decoder = RecordDecoder {
-        stream,
-        parser,
-        decoded: 0,
-        promised,
-        pending: PendingRequest::new(columns),
-        requested: false,
-    };
+    let columns = OptionalColumns { requests: parser.has_times(), ..OptionalColumns::default() };
+    let decoder =
+        RecordDecoder { stream, parser, decoded: 0, promised, pending: PendingRequest::new(columns), requested: false };
     if let Some(bytes) = decoder.stream.length() {
         let size = decoder.parser.size() as u64;
         let bytes = bytes.saturating_sub(header);
         decoder.check_end(bytes / size, bytes % size)?;
     }
     Ok(OpenedTrace {
-        metadata: Metadata {
-            page_size,
-            ..Metadata::default()
-        },
+        metadata: Metadata { page_size, ..Metadata::default() },
         references: None,
         notes,
         decoder: Box::new(decoder),
@@ -78,32 +66,21 @@ pub(super) fn opened(
 
 impl<P: ParseRecord> RecordDecoder<P> {
     fn wrong(&self, record: u64, problem: String) -> TraceError {
-        TraceError::Record {
-            file: self.stream.label().to_owned(),
-            record,
-            problem,
-        }
+        TraceError::Record { file: self.stream.label().to_owned(), record, problem }
     }
 
     /// Refuses a trace that ends too early, after `records` records and `rest` bytes.
     fn check_end(&self, records: u64, rest: u64) -> Result<(), TraceError> {
         if rest > 0 {
             let size = self.parser.size();
-            return Err(self.wrong(
-                records,
-                format!(
-                    "cut off after {rest} of {size} bytes; the file is truncated or of another format"
-                ),
-            ));
+            return Err(self
+                .wrong(records, format!("cut off after {rest} of {size} bytes; the file is truncated or of another format")));
         }
         if records < self.promised {
             let promised = self.promised;
-            return Err(self.wrong(
-                records,
-                format!(
-                    "is missing, of {promised} that the header promises; the file is truncated"
-                ),
-            ));
+            return Err(
+                self.wrong(records, format!("is missing, of {promised} that the header promises; the file is truncated"))
+            );
         }
         Ok(())
     }
@@ -125,10 +102,7 @@ impl<P: ParseRecord> Decode for RecordDecoder<P> {
                     && self.decoded > 0
                     && let Some(problem) = self.parser.without_requests()
                 {
-                    return Err(TraceError::NoRequests {
-                        file: self.stream.label().to_owned(),
-                        problem,
-                    });
+                    return Err(TraceError::NoRequests { file: self.stream.label().to_owned(), problem });
                 }
                 break;
             };

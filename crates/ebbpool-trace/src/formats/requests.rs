@@ -37,20 +37,12 @@ pub(super) struct ForeignRequest {
 impl ForeignRequest {
     /// One page.
     pub(super) fn of_page(page: u64, write: bool) -> ForeignRequest {
-        ForeignRequest {
-            pages: page..=page,
-            write,
-            class: 0,
-            time_us: None,
-        }
+        ForeignRequest { pages: page..=page, write, class: 0, time_us: None }
     }
 
     /// The request, made at this time in µs.
     pub(super) fn at(self, time_us: u64) -> ForeignRequest {
-        ForeignRequest {
-            time_us: Some(time_us),
-            ..self
-        }
+        ForeignRequest { time_us: Some(time_us), ..self }
     }
 }
 
@@ -67,10 +59,7 @@ pub(super) struct PendingRequest {
 impl PendingRequest {
     /// Before the first request; batches have these columns.
     pub(super) fn new(columns: OptionalColumns) -> PendingRequest {
-        PendingRequest {
-            columns,
-            ..PendingRequest::default()
-        }
+        PendingRequest { columns, ..PendingRequest::default() }
     }
 
     /// Begins the next request; `None` requests no page.
@@ -86,12 +75,7 @@ impl PendingRequest {
         let Some(request) = &mut self.request else {
             return false;
         };
-        let ForeignRequest {
-            pages,
-            write,
-            class,
-            ..
-        } = request;
+        let ForeignRequest { pages, write, class, .. } = request;
         for page in pages.by_ref().take(max - batch.len()) {
             batch.push(page, *write);
         }
@@ -99,10 +83,7 @@ impl PendingRequest {
             batch.classes.resize(batch.len(), *class);
         }
         if self.columns.requests {
-            let detail = RequestDetail {
-                time_us: self.now,
-                bypass: 0,
-            };
+            let detail = RequestDetail { time_us: self.now, bypass: 0 };
             batch.requests.resize(batch.len(), detail);
         }
         if pages.is_empty() {
@@ -129,19 +110,10 @@ pub(super) struct Volumes {
 impl Volumes {
     /// With the page size that the user named; `what` names the unit of the format for the
     /// message.
-    pub(super) fn new(
-        stream: &Stream,
-        decoding: &Decoding,
-        what: &str,
-    ) -> Result<Volumes, TraceError> {
+    pub(super) fn new(stream: &Stream, decoding: &Decoding, what: &str) -> Result<Volumes, TraceError> {
         match decoding.options.page_size {
-            Some(page_size) => Ok(Volumes {
-                page_size: page_size.get(),
-            }),
-            None => Err(TraceError::NoPageSize {
-                file: stream.label().to_owned(),
-                what: what.to_owned(),
-            }),
+            Some(page_size) => Ok(Volumes { page_size: page_size.get() }),
+            None => Err(TraceError::NoPageSize { file: stream.label().to_owned(), what: what.to_owned() }),
         }
     }
 
@@ -167,12 +139,7 @@ impl Volumes {
         pages(offset, bytes, self.page_size)
             .filter(|pages| *pages.end() < VOLUME)
             .map(|pages| {
-                Some(ForeignRequest {
-                    pages: first + pages.start()..=first + pages.end(),
-                    write,
-                    class: 0,
-                    time_us: None,
-                })
+                Some(ForeignRequest { pages: first + pages.start()..=first + pages.end(), write, class: 0, time_us: None })
             })
             .ok_or("an offset below 2^48 pages")
     }
@@ -241,10 +208,7 @@ mod tests {
         assert_eq!(pages(0, (15, 512), 0), Ok(None));
         assert_eq!(pages(1, (8, 512), 1), Ok(Some((VOLUME + 1, VOLUME + 1))));
         let last = VOLUME * 8 - 1;
-        assert_eq!(
-            pages(65535, (last, 512), 512),
-            Ok(Some((u64::MAX, u64::MAX)))
-        );
+        assert_eq!(pages(65535, (last, 512), 512), Ok(Some((u64::MAX, u64::MAX))));
         assert!(pages(65535, (last, 512), 513).is_err());
         assert!(pages(65536, (0, 1), 1).is_err());
         assert!(pages(0, (0, 1), LONGEST_REQUEST).is_ok());

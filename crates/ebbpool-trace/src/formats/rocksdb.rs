@@ -44,10 +44,7 @@ const MOST_PAYLOAD: usize = 1 << 16;
 const LONGEST_NAME: usize = 200;
 
 fn has_magic(head: &[u8], magic: &[u8]) -> bool {
-    head.get(8) == Some(&BEGIN)
-        && head
-            .get(HEAD..)
-            .is_some_and(|payload| payload.starts_with(magic))
+    head.get(8) == Some(&BEGIN) && head.get(HEAD..).is_some_and(|payload| payload.starts_with(magic))
 }
 
 /// What a block of this type holds.
@@ -68,10 +65,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         decoder: Box::new(BlockDecoder::new(stream, decoding.columns)?),
         metadata: Metadata::default(),
         references: None,
-        notes: vec![
-            only_reads(&label, &ENTRY),
-            format!("{label}: every block is one page, whatever its size"),
-        ],
+        notes: vec![only_reads(&label, &ENTRY), format!("{label}: every block is one page, whatever its size")],
     })
 }
 
@@ -113,16 +107,10 @@ impl BlockDecoder {
         let head = stream.head(HEAD + BLOCK_CACHE.len())?;
         if !has_magic(head, &BLOCK_CACHE) {
             let detail = match has_magic(head, &QUERIES) {
-                true => {
-                    "it is a trace of queries (StartTrace); StartBlockCacheTrace makes a trace of blocks"
-                }
+                true => "it is a trace of queries (StartTrace); StartBlockCacheTrace makes a trace of blocks",
                 false => "it does not begin with the header of a block cache trace",
             };
-            return Err(TraceError::Damaged {
-                file: stream.label().to_owned(),
-                format: ENTRY.name,
-                detail: detail.to_owned(),
-            });
+            return Err(TraceError::Damaged { file: stream.label().to_owned(), format: ENTRY.name, detail: detail.to_owned() });
         }
         Ok(BlockDecoder {
             stream,
@@ -136,20 +124,14 @@ impl BlockDecoder {
     }
 
     fn wrong(&self, problem: impl Into<String>) -> TraceError {
-        TraceError::Record {
-            file: self.stream.label().to_owned(),
-            record: self.decoded,
-            problem: problem.into(),
-        }
+        TraceError::Record { file: self.stream.label().to_owned(), record: self.decoded, problem: problem.into() }
     }
 
     /// Buffers `count` bytes, at most a buffer. False if there are none.
     fn buffer(&mut self, count: usize) -> Result<bool, TraceError> {
         let found = self.stream.head(count)?.len();
         if (1..count).contains(&found) {
-            return Err(self.wrong(format!(
-                "cut off after {found} of {count} bytes; the file is truncated"
-            )));
+            return Err(self.wrong(format!("cut off after {found} of {count} bytes; the file is truncated")));
         }
         Ok(found > 0)
     }
@@ -160,9 +142,7 @@ impl BlockDecoder {
             let found = self.stream.bytes().len().min(self.to_skip);
             if found == 0 && !self.stream.fill()? {
                 let left = self.to_skip;
-                return Err(self.wrong(format!(
-                    "cut off before its last {left} bytes; the file is truncated"
-                )));
+                return Err(self.wrong(format!("cut off before its last {left} bytes; the file is truncated")));
             }
             self.stream.consume(found);
             self.to_skip -= found;
@@ -182,9 +162,7 @@ impl BlockDecoder {
         let length = u32::from_le_bytes(bytes(head, 9)) as usize;
         let content = content_of(record_type);
         if content.is_none() && record_type != BEGIN && record_type != END {
-            return Err(self.wrong(format!(
-                "its type is {record_type}, and blocks have types 7 to 11; the file is damaged"
-            )));
+            return Err(self.wrong(format!("its type is {record_type}, and blocks have types 7 to 11; the file is damaged")));
         }
         let used = HEAD + length.min(MOST_PAYLOAD);
         self.buffer(used)?;
@@ -199,13 +177,7 @@ impl BlockDecoder {
     }
 
     /// Appends the reference of the record in the first `used` bytes.
-    fn access(
-        &mut self,
-        batch: &mut Batch,
-        record_type: u8,
-        content: &str,
-        used: usize,
-    ) -> Result<(), TraceError> {
+    fn access(&mut self, batch: &mut Batch, record_type: u8, content: &str, used: usize) -> Result<(), TraceError> {
         let payload = self.stream.bytes().get(HEAD..used).unwrap_or_default();
         let Some(access) = BlockAccess::from_payload(payload) else {
             return Err(self.wrong("its fields are longer than the record; the file is damaged"));
@@ -223,10 +195,7 @@ impl BlockDecoder {
             batch.classes.push(class.unwrap_or(0));
         }
         if self.columns.requests {
-            batch.requests.push(RequestDetail {
-                time_us: self.now,
-                bypass: 0,
-            });
+            batch.requests.push(RequestDetail { time_us: self.now, bypass: 0 });
         }
         Ok(())
     }
@@ -248,11 +217,7 @@ impl BlockAccess<'_> {
         let (family_name, rest) = text(rest)?;
         // Level, table file, caller, hit, not inserted.
         rest.get(..4 + 8 + 3)?;
-        Some(BlockAccess {
-            key,
-            family: u64::from_le_bytes(*family),
-            family_name,
-        })
+        Some(BlockAccess { key, family: u64::from_le_bytes(*family), family_name })
     }
 }
 
@@ -294,14 +259,8 @@ mod tests {
 
     #[test]
     fn keys_are_the_same_only_where_blocks_are() {
-        let keys: [&[u8]; 6] = [
-            b"",
-            b"\0",
-            b"0123456789abcdef",
-            b"0123456789abcde",
-            b"0123456789abcdef0",
-            b"0123456789abcdef1",
-        ];
+        let keys: [&[u8]; 6] =
+            [b"", b"\0", b"0123456789abcdef", b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdef1"];
         for (at, key) in keys.iter().enumerate() {
             for (other_at, other) in keys.iter().enumerate() {
                 assert_eq!(block_key(key) == block_key(other), at == other_at);

@@ -33,10 +33,7 @@ struct LineParser {
 
 impl LineParser {
     fn new(volumes: Volumes) -> LineParser {
-        LineParser {
-            volumes,
-            classes: VolumeClasses::default(),
-        }
+        LineParser { volumes, classes: VolumeClasses::default() }
     }
 }
 
@@ -44,25 +41,17 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let volumes = Volumes::new(&stream, decoding, "spc counts blocks of 512 bytes")?;
     let lines = Lines::new(stream, decoding)?;
     let page_size = Some(volumes.page_size);
-    Ok(lines::opened(
-        lines,
-        LineParser::new(volumes),
-        page_size,
-        Vec::new(),
-    ))
+    Ok(lines::opened(lines, LineParser::new(volumes), page_size, Vec::new()))
 }
 
 fn resembles(head: &[u8]) -> bool {
     let mut line = LineParser::new(Volumes { page_size: SECTOR });
-    whole_lines(head)
-        .next()
-        .is_some_and(|first| line.request(first).is_ok())
+    whole_lines(head).next().is_some_and(|first| line.request(first).is_ok())
 }
 
 impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
-        const SHAPE: Expected =
-            "`ASU,LBA,size,opcode,timestamp` (numbers, but for the opcode R or W)";
+        const SHAPE: Expected = "`ASU,LBA,size,opcode,timestamp` (numbers, but for the opcode R or W)";
         let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         let mut field = || fields.next().ok_or(SHAPE);
         let mut number = || decimal(field()?).ok_or(SHAPE);
@@ -72,9 +61,8 @@ impl ParseLine for LineParser {
             b"W" | b"w" => true,
             _ => return Err(SHAPE),
         };
-        let time_us = TimeUnit::Seconds
-            .microseconds(field()?)
-            .ok_or("a time in seconds, such as 0.026214, in the fifth field")?;
+        let time_us =
+            TimeUnit::Seconds.microseconds(field()?).ok_or("a time in seconds, such as 0.026214, in the fifth field")?;
         let request = self.volumes.request(unit, (block, SECTOR), bytes, write)?;
         let request = request.map(|request| request.at(time_us));
         Ok(self.classes.of(unit, request, || format!("unit {unit}")))

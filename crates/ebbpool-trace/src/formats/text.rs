@@ -42,20 +42,13 @@ struct TextDecoder {
 
 /// The first line that is neither blank nor a comment is a reference; it may be cut off.
 fn resembles(head: &[u8]) -> bool {
-    head.split(|&byte| byte == b'\n')
-        .find_map(|line| reference(line).transpose())
-        .is_some_and(|first| first.is_ok())
+    head.split(|&byte| byte == b'\n').find_map(|line| reference(line).transpose()).is_some_and(|first| first.is_ok())
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let mut lines = Lines::new(stream, decoding)?;
     let metadata = metadata_in(leading_comments(&mut lines.stream)?);
-    Ok(OpenedTrace {
-        decoder: Box::new(TextDecoder { lines }),
-        metadata,
-        references: None,
-        notes: Vec::new(),
-    })
+    Ok(OpenedTrace { decoder: Box::new(TextDecoder { lines }), metadata, references: None, notes: Vec::new() })
 }
 
 /// The whole lines of comments at the front; the last line of a file needs no line end.
@@ -85,18 +78,12 @@ fn leading_comments(stream: &mut Stream) -> Result<&[u8], TraceError> {
 
 fn metadata_in(comments: &[u8]) -> Metadata {
     let mut metadata = Metadata::default();
-    let comments = comments
-        .split(|&byte| byte == b'\n')
-        .filter_map(|line| line.strip_prefix(b"#"));
+    let comments = comments.split(|&byte| byte == b'\n').filter_map(|line| line.strip_prefix(b"#"));
     for comment in comments {
         let Ok(comment) = std::str::from_utf8(comment) else {
             continue;
         };
-        let Some((key, value)) = comment
-            .trim()
-            .strip_prefix("ebbpool.")
-            .and_then(|pair| pair.split_once('='))
-        else {
+        let Some((key, value)) = comment.trim().strip_prefix("ebbpool.").and_then(|pair| pair.split_once('=')) else {
             continue;
         };
         let value = value.trim();
@@ -122,8 +109,7 @@ fn name_of(value: &str) -> String {
 /// The spelling of a name in a comment from which [`name_of`] restores it: line breaks
 /// would end the comment, and blanks around the name belong to the comment.
 fn comment_of(name: &str) -> String {
-    let is_plain =
-        name.trim() == name && !name.starts_with('"') && !name.contains(char::is_control);
+    let is_plain = name.trim() == name && !name.starts_with('"') && !name.contains(char::is_control);
     match is_plain {
         true => name.to_owned(),
         false => serde_json::Value::from(name).to_string(),
@@ -152,10 +138,8 @@ fn reference(line: &[u8]) -> Result<Option<(u64, bool)>, Expected> {
         if !byte.is_ascii_digit() {
             return Err(SHAPE);
         }
-        page = page
-            .checked_mul(10)
-            .and_then(|page| page.checked_add(u64::from(byte - b'0')))
-            .ok_or("a page number below 2^64")?;
+        page =
+            page.checked_mul(10).and_then(|page| page.checked_add(u64::from(byte - b'0'))).ok_or("a page number below 2^64")?;
     }
     Ok(Some((page, write)))
 }
@@ -229,12 +213,7 @@ struct TextEncoder {
 }
 
 fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
-    let Metadata {
-        name,
-        page_size,
-        database_pages,
-        below_cache,
-    } = target.metadata;
+    let Metadata { name, page_size, database_pages, below_cache } = target.metadata;
     let mut lines = Vec::with_capacity(BUFFER);
     let mut comment = |key: &str, value: &str| {
         lines.extend_from_slice(format!("# ebbpool.{key}={value}\n").as_bytes());
@@ -260,10 +239,7 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
             ),
         });
     }
-    Ok(Box::new(TextEncoder {
-        sink: target.sink,
-        lines,
-    }))
+    Ok(Box::new(TextEncoder { sink: target.sink, lines }))
 }
 
 impl TextEncoder {
@@ -278,8 +254,7 @@ impl Encode for TextEncoder {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         let mut digits = itoa::Buffer::new();
         for (page, write) in batch.iter() {
-            self.lines
-                .extend_from_slice(if write { b"W " } else { b"R " });
+            self.lines.extend_from_slice(if write { b"W " } else { b"R " });
             self.lines.extend_from_slice(digits.format(page).as_bytes());
             self.lines.push(b'\n');
             if self.lines.len() > BUFFER - 2 * FAST_LINE {
@@ -306,10 +281,7 @@ mod tests {
         assert_eq!(reference(b"  w \t 12 # hot\r"), Ok(Some((12, true))));
         assert_eq!(reference(b"# R 1"), Ok(None));
         assert_eq!(reference(b" \t\r"), Ok(None));
-        assert_eq!(
-            reference(b"R 18446744073709551615"),
-            Ok(Some((u64::MAX, false)))
-        );
+        assert_eq!(reference(b"R 18446744073709551615"), Ok(Some((u64::MAX, false))));
         for bad in [
             &b"R 18446744073709551616"[..],
             b"R 99999999999999999999999999",

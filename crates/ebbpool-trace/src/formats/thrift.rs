@@ -46,11 +46,7 @@ static DATA_PAGE: StructFields = StructFields(&[
     (4, NUMBER, &NOTHING),
     (5, STRUCT, &STATISTICS),
 ]);
-static DICTIONARY_PAGE: StructFields = StructFields(&[
-    (1, NUMBER, &NOTHING),
-    (2, NUMBER, &NOTHING),
-    (3, BOOLEAN, &NOTHING),
-]);
+static DICTIONARY_PAGE: StructFields = StructFields(&[(1, NUMBER, &NOTHING), (2, NUMBER, &NOTHING), (3, BOOLEAN, &NOTHING)]);
 static DATA_PAGE_2: StructFields = StructFields(&[
     (1, NUMBER, &NOTHING),
     (2, NUMBER, &NOTHING),
@@ -124,9 +120,7 @@ fn check(bytes: impl Read, most: u64, specified: &StructFields) -> ParquetResult
     match walk.fields(specified, DEEPEST) {
         Ok(()) => Ok(()),
         Err(error) => match error.kind() {
-            io::ErrorKind::UnexpectedEof => Err(ParquetError::EOF(
-                "its footer or the header of a page is cut off".to_owned(),
-            )),
+            io::ErrorKind::UnexpectedEof => Err(ParquetError::EOF("its footer or the header of a page is cut off".to_owned())),
             io::ErrorKind::InvalidData => Err(ParquetError::General(error.to_string())),
             _ => Err(error.into()),
         },
@@ -150,9 +144,7 @@ impl<R: Read> Walker<R> {
                     let number = self.number()?;
                     (number >> 1) as i16 ^ -((number & 1) as i16)
                 }
-                more => id
-                    .checked_add(more.into())
-                    .ok_or_else(|| impossible("a field with too high a number"))?,
+                more => id.checked_add(more.into()).ok_or_else(|| impossible("a field with too high a number"))?,
             };
             let field = specified.0.iter().find(|(number, _, _)| *number == id);
             if let Some(&(_, field_kind, _)) = field
@@ -327,9 +319,7 @@ mod tests {
             &[0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1],
             &[0x19, 0xFC, 4, 0, 0, 0],
             // More than 64 bits, no type, endless nesting.
-            &[
-                0x16, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1,
-            ],
+            &[0x16, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1],
             &[0x1E],
             &[0x1C; 100],
         ] {

@@ -12,12 +12,7 @@ pub(crate) enum TimeUnit {
 }
 
 impl TimeUnit {
-    const ALL: [TimeUnit; 4] = [
-        TimeUnit::Seconds,
-        TimeUnit::Milliseconds,
-        TimeUnit::Microseconds,
-        TimeUnit::Nanoseconds,
-    ];
+    const ALL: [TimeUnit; 4] = [TimeUnit::Seconds, TimeUnit::Milliseconds, TimeUnit::Microseconds, TimeUnit::Nanoseconds];
 
     /// The abbreviation.
     pub(crate) fn name(self) -> &'static str {

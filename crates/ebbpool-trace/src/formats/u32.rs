@@ -40,10 +40,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     if let Some(bytes) = stream.length()
         && bytes % WORD as u64 != 0
     {
-        return Err(TraceError::Length {
-            file: stream.label().to_owned(),
-            bytes,
-        });
+        return Err(TraceError::Length { file: stream.label().to_owned(), bytes });
     }
     let mut metadata = Metadata::default();
     let mut classes = None;
@@ -68,17 +65,13 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
 }
 
 fn wrong_sidecar(path: &Path, problem: &str) -> TraceError {
-    TraceError::Metadata {
-        file: one_line(&path.to_string_lossy()),
-        problem: problem.to_owned(),
-    }
+    TraceError::Metadata { file: one_line(&path.to_string_lossy()), problem: problem.to_owned() }
 }
 
 /// The classes that the relations give, `None` if there are no relations. A relation may have several forks, of which only
 /// the main one is called by the relation's name alone.
 fn classes_of(fields: &Map<String, Value>) -> Result<Option<PageClasses>, &'static str> {
-    const SHAPE: &str =
-        "relations are expected to be objects with a name, a base and a number of blocks";
+    const SHAPE: &str = "relations are expected to be objects with a name, a base and a number of blocks";
     let relations = match fields.get(RELATIONS) {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(relations)) => relations,
@@ -98,9 +91,7 @@ fn classes_of(fields: &Map<String, Value>) -> Result<Option<PageClasses>, &'stat
         pages.push((base, base.saturating_add(number("blocks")?), class));
     }
     let classes = PageClasses::of_pages(names, pages);
-    classes
-        .map(Some)
-        .ok_or("relations share pages; each page belongs to at most one")
+    classes.map(Some).ok_or("relations share pages; each page belongs to at most one")
 }
 
 /// The relations from which [`classes_of`] restores these classes; `None` if their classes are not consecutive numbers
@@ -118,9 +109,7 @@ fn relations_of(classes: &PageClasses) -> Option<Value> {
     relations.sort_unstable();
     let consecutive = (1..).zip(&relations).all(|(at, one)| one.0 == at);
     let relation = |(class, base, blocks): (u32, u64, u64)| {
-        let name = classes
-            .name(class)
-            .map_or_else(|| class.to_string(), str::to_owned);
+        let name = classes.name(class).map_or_else(|| class.to_string(), str::to_owned);
         serde_json::json!({ "name": name, "base": base, "blocks": blocks })
     };
     consecutive.then(|| relations.into_iter().map(relation).collect())
@@ -136,18 +125,13 @@ impl Decode for WordDecoder {
                     continue;
                 }
                 if rest > 0 {
-                    return Err(TraceError::Length {
-                        file: self.stream.label().to_owned(),
-                        bytes: self.stream.decoded(),
-                    });
+                    return Err(TraceError::Length { file: self.stream.label().to_owned(), bytes: self.stream.decoded() });
                 }
                 break;
             }
             let words = &words[..words.len().min(max - batch.len())];
             let decoded = words.iter().map(|&word| u32::from_le_bytes(word));
-            batch
-                .pages
-                .extend(decoded.clone().map(|word| u64::from(word >> 1)));
+            batch.pages.extend(decoded.clone().map(|word| u64::from(word >> 1)));
             batch.writes.extend(decoded.map(|word| word & 1 == 1));
             let used = words.len() * WORD;
             self.stream.consume(used);
@@ -177,16 +161,10 @@ fn read_sidecar(path: &Path) -> Result<Option<Map<String, Value>>, TraceError> {
     };
     match serde_json::from_slice(&text) {
         Ok(Value::Object(fields)) => Ok(Some(fields)),
-        Ok(_) => Err(TraceError::Metadata {
-            file: file(),
-            problem: "expected a JSON object".to_owned(),
-        }),
+        Ok(_) => Err(TraceError::Metadata { file: file(), problem: "expected a JSON object".to_owned() }),
         Err(error) => Err(TraceError::Metadata {
             file: file(),
-            problem: format!(
-                "not JSON: {}; mend or remove it",
-                one_line(&error.to_string())
-            ),
+            problem: format!("not JSON: {}; mend or remove it", one_line(&error.to_string())),
         }),
     }
 }
@@ -237,16 +215,10 @@ struct Sidecar {
 fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     // A pipe or device has no file beside it.
     let sidecar = match sidecar(target.path) {
-        Some(path) if target.sink.file().is_regular() => {
-            new_sidecar(path, target.metadata, target.classes)?
-        }
+        Some(path) if target.sink.file().is_regular() => new_sidecar(path, target.metadata, target.classes)?,
         _ => None,
     };
-    Ok(Box::new(WordEncoder {
-        sink: target.sink,
-        words: Vec::with_capacity(BUFFER),
-        sidecar,
-    }))
+    Ok(Box::new(WordEncoder { sink: target.sink, words: Vec::with_capacity(BUFFER), sidecar }))
 }
 
 /// The new content of the sidecar; `None` if it does not change.
@@ -254,15 +226,9 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
 /// A sidecar that exists may belong to another form of the same trace (`X.u32` beside
 /// `X.u32.zst`) and have more fields than ours, so its other fields remain; but it must
 /// not claim another trace's page size or relations for the new one.
-fn new_sidecar(
-    path: PathBuf,
-    metadata: &Metadata,
-    classes: Option<&PageClasses>,
-) -> Result<Option<Sidecar>, TraceError> {
+fn new_sidecar(path: PathBuf, metadata: &Metadata, classes: Option<&PageClasses>) -> Result<Option<Sidecar>, TraceError> {
     let old = read_sidecar(&path)?;
-    let relations = classes
-        .filter(|classes| !classes.ranges().is_empty())
-        .and_then(relations_of);
+    let relations = classes.filter(|classes| !classes.ranges().is_empty()).and_then(relations_of);
     if old.is_none() && metadata.is_empty() && relations.is_none() {
         return Ok(None);
     }
@@ -278,9 +244,7 @@ fn new_sidecar(
     set(BELOW_CACHE, metadata.below_cache.then_some(true.into()));
     let old_classes = classes_of(&old).ok().flatten();
     // Relations that mean the same classes may say more about them, and others are not ours.
-    if relations.is_some() && old_classes.as_ref() != classes
-        || relations.is_none() && old_classes.is_some()
-    {
+    if relations.is_some() && old_classes.as_ref() != classes || relations.is_none() && old_classes.is_some() {
         set(RELATIONS, relations);
     }
     Ok((new != old).then_some(Sidecar { path, fields: new }))
@@ -298,10 +262,7 @@ impl Encode for WordEncoder {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         for (page, write) in batch.iter() {
             if page >> 31 != 0 {
-                return Err(TraceError::PageTooLarge {
-                    file: self.sink.file().label().to_owned(),
-                    page,
-                });
+                return Err(TraceError::PageTooLarge { file: self.sink.file().label().to_owned(), page });
             }
             let word = (page as u32) << 1 | u32::from(write);
             self.words.extend_from_slice(&word.to_le_bytes());
@@ -318,8 +279,7 @@ impl Encode for WordEncoder {
         if let Some(Sidecar { path, fields }) = self.sidecar {
             let mut file = OutputFile::create(&path)?;
             let text = format!("{:#}\n", Value::Object(fields));
-            file.write_all(text.as_bytes())
-                .map_err(|error| TraceError::io(file.label(), "write", error))?;
+            file.write_all(text.as_bytes()).map_err(|error| TraceError::io(file.label(), "write", error))?;
             file.finish()?;
         }
         Ok(bytes)

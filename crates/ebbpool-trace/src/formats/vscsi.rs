@@ -43,24 +43,8 @@ struct RecordLayout {
 }
 
 static LAYOUTS: [RecordLayout; 2] = [
-    RecordLayout {
-        version: 2,
-        size: 40,
-        command: 0,
-        version_field: 2,
-        length: 8,
-        sector: 16,
-        time: 24,
-    },
-    RecordLayout {
-        version: 1,
-        size: 32,
-        command: 12,
-        version_field: 14,
-        length: 4,
-        sector: 16,
-        time: 24,
-    },
+    RecordLayout { version: 2, size: 40, command: 0, version_field: 2, length: 8, sector: 16, time: 24 },
+    RecordLayout { version: 1, size: 32, command: 12, version_field: 14, length: 4, sector: 16, time: 24 },
 ];
 
 impl RecordLayout {
@@ -117,16 +101,11 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             return Err(TraceError::Record {
                 file: stream.label().to_owned(),
                 record: 0,
-                problem: "is of neither version 1 nor 2; the file is truncated or no vscsi trace"
-                    .to_owned(),
+                problem: "is of neither version 1 nor 2; the file is truncated or no vscsi trace".to_owned(),
             });
         }
     };
-    let parser = RecordParser {
-        layout,
-        volumes,
-        times: decoding.columns.requests,
-    };
+    let parser = RecordParser { layout, volumes, times: decoding.columns.requests };
     records::opened(stream, parser, (0, 0), Some(volumes.page_size), Vec::new())
 }
 
@@ -138,9 +117,7 @@ impl ParseRecord for RecordParser {
     fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String> {
         if !self.layout.matches(record) {
             let version = self.layout.version;
-            return Err(format!(
-                "expected version {version} as in the first record; the file is damaged"
-            ));
+            return Err(format!("expected version {version} as in the first record; the file is damaged"));
         }
         let Some(write) = self.layout.direction(record) else {
             return Ok(None);

@@ -60,11 +60,7 @@ impl AliasTable {
         let missing = (count as u128 * u128::from(CAPACITY)).wrapping_sub(total) as u64;
         shares[0] = shares[0].wrapping_add(missing);
 
-        columns.extend(items.iter().map(|&own| Column {
-            threshold: u32::MAX,
-            own,
-            alias: own,
-        }));
+        columns.extend(items.iter().map(|&own| Column { threshold: u32::MAX, own, alias: own }));
         let fill = |columns: &mut [Column], shares: &mut [u64], small: usize, large: usize| {
             columns[small].threshold = shares[small] as u32;
             columns[small].alias = items[large];
@@ -128,11 +124,7 @@ impl AliasTable {
     /// The item for a random column below [`AliasTable::len`] and 32 random bits.
     #[inline]
     pub(crate) fn item(&self, column: usize, bits: u32) -> u32 {
-        let Column {
-            threshold,
-            own,
-            alias,
-        } = self.columns[column];
+        let Column { threshold, own, alias } = self.columns[column];
         // The choice is unpredictable, so it is made without a branch.
         [own, alias][usize::from(bits >= threshold)]
     }
@@ -140,26 +132,16 @@ impl AliasTable {
 
 /// The probabilities of pages, where a reference writes a page drawn from `writes` with the chance `write`, and else
 /// reads one drawn from `reads`; the tables have the same pages, numbered from 0. `None` if memory does not suffice.
-pub(crate) fn page_probabilities(
-    reads: &AliasTable,
-    writes: &AliasTable,
-    write: Chance,
-) -> Option<PageProbabilities> {
+pub(crate) fn page_probabilities(reads: &AliasTable, writes: &AliasTable, write: Chance) -> Option<PageProbabilities> {
     let pages = reads.len();
     let write = write.to_f64();
     let mut found = Vec::new();
     found.try_reserve_exact(pages).ok()?;
     let each = reads.probabilities(pages)?.into_iter();
-    found.extend(
-        each.zip(writes.probabilities(pages)?)
-            .map(|(reads, writes)| {
-                let write_probability = write * writes;
-                PageProbability {
-                    reference: (1.0 - write) * reads + write_probability,
-                    write: write_probability,
-                }
-            }),
-    );
+    found.extend(each.zip(writes.probabilities(pages)?).map(|(reads, writes)| {
+        let write_probability = write * writes;
+        PageProbability { reference: (1.0 - write) * reads + write_probability, write: write_probability }
+    }));
     Some(PageProbabilities::of_pages(found))
 }
 

@@ -31,12 +31,8 @@ pub(super) const WRITE: GeneratorParameter = GeneratorParameter {
 };
 
 /// Every generator's seed.
-pub(super) const SEED: GeneratorParameter = GeneratorParameter {
-    name: "seed",
-    kind: WORD,
-    default: "1",
-    about: "another seed, another trace of the same kind",
-};
+pub(super) const SEED: GeneratorParameter =
+    GeneratorParameter { name: "seed", kind: WORD, default: "1", about: "another seed, another trace of the same kind" };
 
 /// A parameter of a generator.
 pub type GeneratorParameter = Parameter<ArgumentKind>;
@@ -74,12 +70,10 @@ impl fmt::Display for ArgumentKind {
                 let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
                 write!(formatter, "{} bytes, or with a unit, as in 8k", spec::alternatives(&sizes))
             }
-            ArgumentKind::Skew => formatter.write_str(
-                "two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2",
-            ),
-            ArgumentKind::Trace => {
-                formatter.write_str("a file or a generator, in parentheses if it has parameters")
+            ArgumentKind::Skew => {
+                formatter.write_str("two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2")
             }
+            ArgumentKind::Trace => formatter.write_str("a file or a generator, in parentheses if it has parameters"),
         }
     }
 }
@@ -107,38 +101,24 @@ impl<'a> Arguments<'a> {
             Err(error) => return Err(TraceError::Parameter { spec, error }),
         };
         let given = given.map(|(at, value)| (&info.parameters[at], value));
-        Ok(Arguments {
-            spec,
-            info,
-            given: given.collect(),
-            reading,
-        })
+        Ok(Arguments { spec, info, given: given.collect(), reading })
     }
 
     /// The generator with all its parameters except traces, in canonical spelling: equal for
     /// arguments that mean the same.
     pub(super) fn canonical(&self) -> String {
         let each = self.info.parameters.iter().map(|parameter| {
-            let given = self
-                .given
-                .iter()
-                .find(|(other, _)| other.name == parameter.name);
+            let given = self.given.iter().find(|(other, _)| other.name == parameter.name);
             let text = given.map_or(parameter.default, |&(_, text)| text);
             let value = match parameter.kind {
                 ArgumentKind::Whole(whole) => whole.number(text).map(|value| value.to_string()),
                 ArgumentKind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
                 ArgumentKind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
-                ArgumentKind::PageSize(sizes) => {
-                    page_size(text, sizes).map(|size| size.to_string())
-                }
+                ArgumentKind::PageSize(sizes) => page_size(text, sizes).map(|size| size.to_string()),
                 ArgumentKind::Word(_) => None,
                 ArgumentKind::Trace => Some("trace".to_owned()),
             };
-            format!(
-                "{}={}",
-                parameter.name,
-                value.unwrap_or_else(|| text.to_owned())
-            )
+            format!("{}={}", parameter.name, value.unwrap_or_else(|| text.to_owned()))
         });
         format!("{}:{}", self.info.name, each.collect::<Vec<_>>().join(","))
     }
@@ -147,11 +127,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn with_seeds(&self, count: u64) -> Result<Vec<String>, TraceError> {
         let first = self.integer(SEED.name)?;
         let last = first.checked_add(count.saturating_sub(1));
-        let last = last.ok_or_else(|| TraceError::Seeds {
-            spec: self.spec.clone(),
-            first,
-            count,
-        })?;
+        let last = last.ok_or_else(|| TraceError::Seeds { spec: self.spec.clone(), first, count })?;
         let mut specs = vec![format!("{}:", self.info.name); count as usize];
         for (parameter, value) in &self.given {
             if parameter.name == SEED.name {
@@ -167,9 +143,7 @@ impl<'a> Arguments<'a> {
             }
         }
         let seeds = (first..=last).zip(specs);
-        Ok(seeds
-            .map(|(seed, spec)| format!("{spec}{}={seed}", SEED.name))
-            .collect())
+        Ok(seeds.map(|(seed, spec)| format!("{spec}{}={seed}", SEED.name)).collect())
     }
 
     /// A trace among the arguments with each of this many seeds, in parentheses; `None` if it is no generator.
@@ -238,10 +212,7 @@ impl<'a> Arguments<'a> {
     /// The trace that must be given for `name`. It is decoded by the options of the
     /// generator's user, but neither skipped into nor limited.
     pub(super) fn trace(&self, name: &str) -> Result<Source, TraceError> {
-        let given = self
-            .given
-            .iter()
-            .find(|(parameter, _)| parameter.name == name);
+        let given = self.given.iter().find(|(parameter, _)| parameter.name == name);
         let Some(&(parameter, text)) = given else {
             return Err(self.refuse(ParameterError::Missing {
                 name: self.parameter(name).name,
@@ -256,41 +227,22 @@ impl<'a> Arguments<'a> {
             }
             _ => text,
         };
-        let reading = ReadOptions {
-            skip: 0,
-            limit: None,
-            ..self.reading.clone()
-        };
+        let reading = ReadOptions { skip: 0, limit: None, ..self.reading.clone() };
         Source::parse_with(inner, &reading)
     }
 
     /// The error of an impossible workload.
     pub(super) fn refuse_workload(&self, source: WorkloadError) -> TraceError {
-        TraceError::Workload {
-            spec: self.spec.clone(),
-            source,
-        }
+        TraceError::Workload { spec: self.spec.clone(), source }
     }
 
     /// The error of a value that does not suit the other values.
-    pub(super) fn refuse_value(
-        &self,
-        name: &'static str,
-        value: &str,
-        range: String,
-    ) -> TraceError {
-        self.refuse(ParameterError::Value {
-            name,
-            value: one_line(value),
-            range,
-        })
+    pub(super) fn refuse_value(&self, name: &'static str, value: &str, range: String) -> TraceError {
+        self.refuse(ParameterError::Value { name, value: one_line(value), range })
     }
 
     fn refuse(&self, error: ParameterError) -> TraceError {
-        TraceError::Parameter {
-            spec: self.spec.clone(),
-            error,
-        }
+        TraceError::Parameter { spec: self.spec.clone(), error }
     }
 
     /// The generator's parameter of that name.
@@ -302,20 +254,11 @@ impl<'a> Arguments<'a> {
 
     /// True if the user gave this parameter.
     pub(super) fn is_given(&self, name: &str) -> bool {
-        self.given
-            .iter()
-            .any(|(parameter, _)| parameter.name == name)
+        self.given.iter().any(|(parameter, _)| parameter.name == name)
     }
 
-    fn read<T>(
-        &self,
-        name: &str,
-        read: impl Fn(&str, ArgumentKind) -> Option<T>,
-    ) -> Result<T, TraceError> {
-        let given = self
-            .given
-            .iter()
-            .find(|(parameter, _)| parameter.name == name);
+    fn read<T>(&self, name: &str, read: impl Fn(&str, ArgumentKind) -> Option<T>) -> Result<T, TraceError> {
+        let given = self.given.iter().find(|(parameter, _)| parameter.name == name);
         let (parameter, text) = match given {
             Some(&(parameter, text)) => (parameter, text),
             None => {
@@ -340,14 +283,9 @@ fn page_size(text: &str, sizes: &[u64]) -> Option<u64> {
 
 pub(crate) fn skew(text: &str) -> Option<(Decimal, Decimal)> {
     let (references, pages) = text.split_once('/')?;
-    let (references, pages) = (
-        Decimal::plain(references).ok()?,
-        Decimal::plain(pages).ok()?,
-    );
+    let (references, pages) = (Decimal::plain(references).ok()?, Decimal::plain(pages).ok()?);
     let [(share, whole), (part, unit)] = [references, pages].map(Decimal::parts);
-    let ordered = part > 0
-        && u128::from(part) * u128::from(whole) <= u128::from(share) * u128::from(unit)
-        && share < whole;
+    let ordered = part > 0 && u128::from(part) * u128::from(whole) <= u128::from(share) * u128::from(unit) && share < whole;
     ordered.then_some((references, pages))
 }
 
@@ -366,9 +304,7 @@ mod tests {
         let shown = |text| skew(text).map(|(a, b)| (a.to_f64(), b.to_f64()));
         assert_eq!(shown("0.8/0.2"), Some((0.8, 0.2)));
         assert_eq!(shown("0.5/0.50"), Some((0.5, 0.5)));
-        for bad in [
-            "0.8", "0.8/", "/0.2", "0.2/0.8", "1/0.2", "0.8/0", "1.5/0.2", "-1/0.2",
-        ] {
+        for bad in ["0.8", "0.8/", "/0.2", "0.2/0.8", "1/0.2", "0.8/0", "1.5/0.2", "-1/0.2"] {
             assert_eq!(shown(bad), None, "{bad}");
         }
     }
@@ -384,27 +320,18 @@ mod tests {
     fn canonical_spellings() {
         let reading = ReadOptions::default();
         let canonical = |text: &str| {
-            let info = super::super::generators()
-                .find(|info| info.name == "uniform")
-                .unwrap();
-            Arguments::parse(text, info, text, &reading)
-                .unwrap()
-                .canonical()
+            let info = super::super::generators().find(|info| info.name == "uniform").unwrap();
+            Arguments::parse(text, info, text, &reading).unwrap().canonical()
         };
         assert_eq!(canonical("write=0.30, pages=010000"), canonical(""));
         assert_ne!(canonical("write=0.31"), canonical(""));
-        assert_eq!(
-            canonical(""),
-            "uniform:pages=10000,refs=1000000,write=3e-1,seed=1"
-        );
+        assert_eq!(canonical(""), "uniform:pages=10000,refs=1000000,write=3e-1,seed=1");
     }
 
     #[test]
     fn a_page_size_has_a_unit_or_none() {
         let reading = ReadOptions::default();
-        let info = super::super::generators()
-            .find(|info| info.name == "tpcb")
-            .unwrap();
+        let info = super::super::generators().find(|info| info.name == "tpcb").unwrap();
         let size = |text: &str| {
             let arguments = Arguments::parse(text, info, text, &reading).unwrap();
             let size = arguments.page_size("page-size");

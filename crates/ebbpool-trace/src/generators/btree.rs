@@ -15,9 +15,7 @@ use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata, PageClasses};
-use crate::workload::{
-    CfdcOperations, CfdcWorkload, Keys, MOST_RECORDS, Skew, WorkloadError, WorkloadOperation,
-};
+use crate::workload::{CfdcOperations, CfdcWorkload, Keys, MOST_RECORDS, Skew, WorkloadError, WorkloadOperation};
 use layout::{TreeLayout, leaf_cell, most_inline_cell};
 
 /// Far below 2^64, so that sums of a few such numbers stay below it too.
@@ -35,18 +33,8 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "1000000",
                 about: "records of the database",
             },
-            GeneratorParameter {
-                name: "key",
-                kind: whole(1, 8),
-                default: "4",
-                about: "bytes of a key",
-            },
-            GeneratorParameter {
-                name: "value",
-                kind: whole(0, 1 << 15),
-                default: "256",
-                about: "bytes of a value",
-            },
+            GeneratorParameter { name: "key", kind: whole(1, 8), default: "4", about: "bytes of a key" },
+            GeneratorParameter { name: "value", kind: whole(0, 1 << 15), default: "256", about: "bytes of a value" },
             GeneratorParameter {
                 name: "page-size",
                 kind: ArgumentKind::PageSize(&[512, 1024, 2048, 4096, 8192, 16384, 32768]),
@@ -59,30 +47,10 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "0.5",
                 about: "share of a node that is filled when the records are loaded",
             },
-            GeneratorParameter {
-                name: "queries",
-                kind: MANY,
-                default: "100000",
-                about: "point queries",
-            },
-            GeneratorParameter {
-                name: "updates",
-                kind: MANY,
-                default: "100000",
-                about: "point updates",
-            },
-            GeneratorParameter {
-                name: "scans",
-                kind: MANY,
-                default: "200",
-                about: "range queries",
-            },
-            GeneratorParameter {
-                name: "scan-updates",
-                kind: MANY,
-                default: "200",
-                about: "range updates",
-            },
+            GeneratorParameter { name: "queries", kind: MANY, default: "100000", about: "point queries" },
+            GeneratorParameter { name: "updates", kind: MANY, default: "100000", about: "point updates" },
+            GeneratorParameter { name: "scans", kind: MANY, default: "200", about: "range queries" },
+            GeneratorParameter { name: "scan-updates", kind: MANY, default: "200", about: "range updates" },
             GeneratorParameter {
                 name: "intensity",
                 kind: ArgumentKind::Decimal { max: 1 },
@@ -133,9 +101,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
         return Err(arguments.refuse_value(
             "value",
             &value.to_string(),
-            format!(
-                "at most {most} bytes: longer ones are not stored in leaves of {page_size} bytes"
-            ),
+            format!("at most {most} bytes: longer ones are not stored in leaves of {page_size} bytes"),
         ));
     }
     let fill = arguments.decimal("fill")?.to_f64();
@@ -167,10 +133,7 @@ fn workload(arguments: &Arguments) -> Result<CfdcWorkload, TraceError> {
 
 impl Generator for Btree {
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
-        let operations = self.operations().map_err(|source| TraceError::Workload {
-            spec: spec.to_owned(),
-            source,
-        })?;
+        let operations = self.operations().map_err(|source| TraceError::Workload { spec: spec.to_owned(), source })?;
         Ok(OpenedTrace {
             metadata: Metadata {
                 name: Some(spec.to_owned()),

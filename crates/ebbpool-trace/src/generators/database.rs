@@ -54,9 +54,7 @@ impl PageAllocator {
     pub(super) fn classes(&self) -> PageClasses {
         let names = self.relations.iter().map(|one| one.0.clone()).collect();
         let relations = (1..).zip(&self.relations);
-        let pages = relations
-            .map(|(class, one)| (one.1, one.2, class))
-            .collect();
+        let pages = relations.map(|(class, one)| (one.1, one.2, class)).collect();
         PageClasses::of_pages(names, pages).unwrap_or_default()
     }
 

@@ -113,10 +113,7 @@ mod tests {
                 let mut last = f64::INFINITY;
                 for k in 1..=n {
                     let step = power_step(k, n, theta);
-                    assert!(
-                        step > 0.0 && step <= last * (1.0 + 1e-13),
-                        "{theta} {k} of {n}"
-                    );
+                    assert!(step > 0.0 && step <= last * (1.0 + 1e-13), "{theta} {k} of {n}");
                     last = step;
                     sum += step;
                     let error = (sum - power(k)).abs();

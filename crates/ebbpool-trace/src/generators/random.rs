@@ -20,10 +20,7 @@ pub(crate) struct Chance {
 impl Chance {
     /// `numerator` of `denominator`, the latter not 0.
     pub(crate) const fn new(numerator: u64, denominator: u64) -> Chance {
-        Chance {
-            numerator,
-            denominator,
-        }
+        Chance { numerator, denominator }
     }
 
     /// The probability as a floating-point number.

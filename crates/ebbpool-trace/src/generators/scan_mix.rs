@@ -36,40 +36,22 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "100000",
                 about: "zipf references; those of the scans come on top",
             },
-            GeneratorParameter {
-                name: "read-alpha",
-                kind: ALPHA,
-                default: "1",
-                about: "skew of the zipf reads, 0 is uniform",
-            },
+            GeneratorParameter { name: "read-alpha", kind: ALPHA, default: "1", about: "skew of the zipf reads, 0 is uniform" },
             GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
                 default: "read-alpha",
                 about: "skew of the zipf writes, 0 is uniform",
             },
-            GeneratorParameter {
-                about: "share of the zipf references that write",
-                ..WRITE
-            },
+            GeneratorParameter { about: "share of the zipf references that write", ..WRITE },
             GeneratorParameter {
                 name: "shared",
                 kind: BOOLEAN,
                 default: "false",
                 about: "zipf reads and writes rank the pages alike",
             },
-            GeneratorParameter {
-                name: "scans",
-                kind: whole(0, SOME),
-                default: "50",
-                about: "number of scans",
-            },
-            GeneratorParameter {
-                name: "scan-length",
-                kind: whole(0, SOME),
-                default: "1000",
-                about: "references of each scan",
-            },
+            GeneratorParameter { name: "scans", kind: whole(0, SOME), default: "50", about: "number of scans" },
+            GeneratorParameter { name: "scan-length", kind: whole(0, SOME), default: "1000", about: "references of each scan" },
             GeneratorParameter {
                 name: "scan-first",
                 kind: whole(0, MANY),
@@ -127,11 +109,7 @@ struct ScanMix {
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     let zipf = Zipf::from_arguments(arguments)?;
-    let first = if arguments.is_given("scan-first") {
-        arguments.integer("scan-first")?
-    } else {
-        zipf.pages()
-    };
+    let first = if arguments.is_given("scan-first") { arguments.integer("scan-first")? } else { zipf.pages() };
     Ok(Box::new(ScanMix {
         scans: Scans {
             count: arguments.integer("scans")?,

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{
-    ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole,
-};
+use super::arguments::{ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
 use super::zipf::MOST_PAGES;
@@ -32,12 +30,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 about: "pages of the database, numbered from 0",
             },
-            GeneratorParameter {
-                name: "refs",
-                kind: WORD,
-                default: "1000000",
-                about: "references",
-            },
+            GeneratorParameter { name: "refs", kind: WORD, default: "1000000", about: "references" },
             GeneratorParameter {
                 name: "skew",
                 kind: ArgumentKind::Skew,
@@ -112,10 +105,7 @@ impl SelfSimilar {
     }
 
     fn too_large(&self, spec: &str) -> TraceError {
-        TraceError::Memory {
-            spec: spec.to_owned(),
-            pages: self.pages,
-        }
+        TraceError::Memory { spec: spec.to_owned(), pages: self.pages }
     }
 
     /// The stream before its first reference, `None` without enough memory.
@@ -128,11 +118,7 @@ impl SelfSimilar {
         if self.shuffled {
             random.shuffle(&mut ranking);
         }
-        Some(Stream {
-            random,
-            write: self.write,
-            table: Arc::new(table(&ranking, self.skew)?),
-        })
+        Some(Stream { random, write: self.write, table: Arc::new(table(&ranking, self.skew)?) })
     }
 }
 

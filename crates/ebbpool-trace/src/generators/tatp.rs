@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 
 use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
-    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE,
-    PageAllocator, REFERENCES, Transaction, WARMUP, generator, mixed,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE, PageAllocator, REFERENCES,
+    Transaction, WARMUP, generator, mixed,
 };
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
@@ -99,34 +99,13 @@ impl TatpDatabase {
         let transactions = options.transactions(FEWEST);
         let (details, forwardings) = (subscribers * 5 / 2 + 4, subscribers * 15 / 4 + 8);
         let mut heap = |name, rows, bytes, growth| {
-            let size = HeapSize {
-                rows,
-                bytes,
-                versions: 100,
-                growth,
-            };
-            Heap::new(
-                name,
-                size,
-                options.page_size,
-                options.clients,
-                &mut allocator,
-            )
+            let size = HeapSize { rows, bytes, versions: 100, growth };
+            Heap::new(name, size, options.page_size, options.clients, &mut allocator)
         };
         let tables = (
-            heap(
-                "subscriber",
-                subscribers,
-                114,
-                (transactions / 6).min(subscribers / 8),
-            ),
+            heap("subscriber", subscribers, 114, (transactions / 6).min(subscribers / 8)),
             heap("access_info", details, 48, 0),
-            heap(
-                "special_facility",
-                details,
-                48,
-                (transactions / 50).min(details / 8),
-            ),
+            heap("special_facility", details, 48, (transactions / 50).min(details / 8)),
             heap("call_forwarding", forwardings, 56, transactions / 50),
         );
         let mut index = |name, keys, entry| {
@@ -163,8 +142,7 @@ impl TatpDatabase {
 
     fn get_subscriber_data(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        self.subscriber
-            .seek(transaction, &self.subscriber_key, subscriber);
+        self.subscriber.seek(transaction, &self.subscriber_key, subscriber);
     }
 
     fn get_new_destination(&mut self, transaction: &mut Transaction) {
@@ -174,8 +152,7 @@ impl TatpDatabase {
         if !self.seek_facility(transaction, facility) || !is_active(facility.rank) {
             return;
         }
-        self.forwarding_key
-            .search(transaction, forwarding_rank(facility.rank), false);
+        self.forwarding_key.search(transaction, forwarding_rank(facility.rank), false);
         let mut last = None;
         for start in 0..=start {
             if let Some(page) = self.forwarding_page(facility.rank, start)
@@ -199,15 +176,12 @@ impl TatpDatabase {
     fn update_subscriber_data(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
         let facility = subscriber_row(subscriber, transaction.random.below(4), FACILITIES);
-        self.subscriber
-            .seek(transaction, &self.subscriber_key, subscriber);
+        self.subscriber.seek(transaction, &self.subscriber_key, subscriber);
         self.change_subscriber(transaction, subscriber);
         transaction.end_statement();
         if self.seek_facility(transaction, facility) {
             let key = (&self.facility_key, facility.rank);
-            let old = self
-                .facility
-                .change_keyed(transaction, facility.rank, &[key]);
+            let old = self.facility.change_keyed(transaction, facility.rank, &[key]);
             // A row with a foreign key is read again, to see whether the key changed.
             self.facility.read(transaction, old);
         }
@@ -250,8 +224,7 @@ impl TatpDatabase {
         // locks the facility.
         self.forwarding.write(transaction, page);
         self.forwarding.read(transaction, page);
-        self.facility
-            .seek(transaction, &self.facility_key, facility);
+        self.facility.seek(transaction, &self.facility_key, facility);
         self.facility.lock(transaction, facility);
         self.changed.insert(forwarding(facility, start), Some(page));
     }
@@ -262,8 +235,7 @@ impl TatpDatabase {
         let start = transaction.random.below(3);
         self.seek_number(transaction, subscriber);
         transaction.end_statement();
-        self.forwarding_key
-            .search(transaction, forwarding_rank(facility.rank), false);
+        self.forwarding_key.search(transaction, forwarding_rank(facility.rank), false);
         if facility.exists
             && let Some(page) = self.forwarding_page(facility.rank, start)
         {
@@ -274,15 +246,11 @@ impl TatpDatabase {
     }
 
     fn seek_number(&mut self, transaction: &mut Transaction, subscriber: u64) {
-        self.subscriber
-            .seek(transaction, &self.number_index, subscriber);
+        self.subscriber.seek(transaction, &self.number_index, subscriber);
     }
 
     fn change_subscriber(&mut self, transaction: &mut Transaction, subscriber: u64) {
-        let keys = [
-            (&self.subscriber_key, subscriber),
-            (&self.number_index, subscriber),
-        ];
+        let keys = [(&self.subscriber_key, subscriber), (&self.number_index, subscriber)];
         let old = self.subscriber.change_keyed(transaction, subscriber, &keys);
         self.subscriber.read(transaction, old);
     }
@@ -290,8 +258,7 @@ impl TatpDatabase {
     /// Looks a facility up; true if it exists.
     fn seek_facility(&mut self, transaction: &mut Transaction, facility: SubscriberRow) -> bool {
         if facility.exists {
-            self.facility
-                .seek(transaction, &self.facility_key, facility.rank);
+            self.facility.seek(transaction, &self.facility_key, facility.rank);
         } else {
             self.facility_key.search(transaction, facility.rank, false);
         }
@@ -307,10 +274,7 @@ impl TatpDatabase {
         let bits = mixed(facility ^ FORWARDINGS);
         let position = (start + (bits >> 8) % 3) % 3;
         let exists = position < bits % 4;
-        exists.then(|| {
-            self.forwarding
-                .home(forwarding_rank(facility) + position / 2)
-        })
+        exists.then(|| self.forwarding.home(forwarding_rank(facility) + position / 2))
     }
 }
 
@@ -348,10 +312,7 @@ const FORWARDINGS: u64 = 3 << 60;
 fn subscriber_row(subscriber: u64, kind: u64, table: u64) -> SubscriberRow {
     let bits = mixed(subscriber ^ table);
     let position = (kind + (bits >> 8)) % 4;
-    SubscriberRow {
-        rank: subscriber * 5 / 2 + position,
-        exists: position <= bits % 4,
-    }
+    SubscriberRow { rank: subscriber * 5 / 2 + position, exists: position <= bits % 4 }
 }
 
 /// True for 85 of 100 facilities.
@@ -376,14 +337,8 @@ mod tests {
 
     #[test]
     fn the_mix_is_the_standards() {
-        let options = BenchmarkOptions {
-            references: 1_000_000,
-            page_size: 8192,
-            clients: 1,
-            warmup: 0,
-            hint_bits: true,
-            seed: 1,
-        };
+        let options =
+            BenchmarkOptions { references: 1_000_000, page_size: 8192, clients: 1, warmup: 0, hint_bits: true, seed: 1 };
         let mut database = TatpDatabase::new(100_000, &options);
         let mut recorder = SessionTape::new(1);
         let shares = MIX.map(|(until, _)| until);
@@ -404,14 +359,7 @@ mod tests {
     /// 2.5 facilities per subscriber, 1.5 forwardings per facility, 85 % of facilities active.
     #[test]
     fn subscribers_have_the_rows_of_the_standard() {
-        let options = BenchmarkOptions {
-            references: 0,
-            page_size: 8192,
-            clients: 1,
-            warmup: 0,
-            hint_bits: true,
-            seed: 1,
-        };
+        let options = BenchmarkOptions { references: 0, page_size: 8192, clients: 1, warmup: 0, hint_bits: true, seed: 1 };
         let database = TatpDatabase::new(40_000, &options);
         let kinds = (0..40_000).flat_map(|subscriber| (0..4).map(move |kind| (subscriber, kind)));
         let facilities: Vec<SubscriberRow> = kinds
@@ -424,11 +372,7 @@ mod tests {
         assert!((0.84..0.86).contains(&share), "{share}");
         let forwardings: usize = facilities
             .iter()
-            .map(|one| {
-                (0..3)
-                    .filter(|&start| database.forwarding_page(one.rank, start).is_some())
-                    .count()
-            })
+            .map(|one| (0..3).filter(|&start| database.forwarding_page(one.rank, start).is_some()).count())
             .sum();
         let mean = forwardings as f64 / facilities.len() as f64;
         assert!((1.48..1.52).contains(&mean), "{mean}");

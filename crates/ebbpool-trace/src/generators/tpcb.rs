@@ -7,8 +7,8 @@
 
 use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
-    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize,
-    Index, IndexSize, PAGE_SIZE, PageAllocator, REFERENCES, Transaction, WARMUP, generator,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE,
+    PageAllocator, REFERENCES, Transaction, WARMUP, generator,
 };
 use super::random::Chance;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
@@ -65,19 +65,8 @@ impl TpcbDatabase {
         let mut allocator = PageAllocator::default();
         let transactions = options.transactions(FEWEST);
         let mut heap = |name, rows, bytes, versions, growth| {
-            let size = HeapSize {
-                rows,
-                bytes,
-                versions,
-                growth,
-            };
-            Heap::new(
-                name,
-                size,
-                options.page_size,
-                options.clients,
-                &mut allocator,
-            )
+            let size = HeapSize { rows, bytes, versions, growth };
+            Heap::new(name, size, options.page_size, options.clients, &mut allocator)
         };
         let accounts = ACCOUNTS * scale;
         // The first update of each page moves a row; few later ones do.
@@ -129,22 +118,18 @@ impl Benchmark for TpcbDatabase {
     fn run(&mut self, transaction: &mut Transaction) {
         let teller = transaction.random.below(TELLERS * self.scale);
         let branch = teller / TELLERS;
-        let account = self.account_branch(transaction, branch) * ACCOUNTS
-            + transaction.random.below(ACCOUNTS);
+        let account = self.account_branch(transaction, branch) * ACCOUNTS + transaction.random.below(ACCOUNTS);
 
         self.accounts.seek(transaction, &self.accounts_key, account);
-        self.accounts
-            .change_keyed(transaction, account, &[(&self.accounts_key, account)]);
+        self.accounts.change_keyed(transaction, account, &[(&self.accounts_key, account)]);
         transaction.end_statement();
         self.accounts.seek(transaction, &self.accounts_key, account);
         transaction.end_statement();
         self.tellers.seek(transaction, &self.tellers_key, teller);
-        self.tellers
-            .change_keyed(transaction, teller, &[(&self.tellers_key, teller)]);
+        self.tellers.change_keyed(transaction, teller, &[(&self.tellers_key, teller)]);
         transaction.end_statement();
         self.branches.seek(transaction, &self.branches_key, branch);
-        self.branches
-            .change_keyed(transaction, branch, &[(&self.branches_key, branch)]);
+        self.branches.change_keyed(transaction, branch, &[(&self.branches_key, branch)]);
         transaction.end_statement();
         self.history.insert(transaction);
     }

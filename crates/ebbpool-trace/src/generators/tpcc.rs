@@ -15,8 +15,7 @@ mod schema;
 
 use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
-    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, PageAllocator, REFERENCES,
-    Transaction, WARMUP, generator,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, PageAllocator, REFERENCES, Transaction, WARMUP, generator,
 };
 use super::random::Random;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
@@ -84,14 +83,8 @@ mod tests {
     use super::schema::{CUSTOMERS, DELIVERED, ORDERS};
     use super::*;
 
-    const OPTIONS: BenchmarkOptions = BenchmarkOptions {
-        references: 4_000_000,
-        page_size: 8192,
-        clients: 20,
-        warmup: 0,
-        hint_bits: true,
-        seed: 3,
-    };
+    const OPTIONS: BenchmarkOptions =
+        BenchmarkOptions { references: 4_000_000, page_size: 8192, clients: 20, warmup: 0, hint_bits: true, seed: 3 };
 
     /// Of 20,000 transactions, 45 % make an order, except for one in a hundred of these, and
     /// 4 % deliver ten orders.
@@ -104,32 +97,22 @@ mod tests {
             let made = recorder.record(transaction % 20, |transaction| database.run(transaction));
             references += made.len();
         }
-        let sum = |count: fn(&schema::District) -> u64| {
-            database.districts.iter().map(count).sum::<u64>() as f64
-        };
+        let sum = |count: fn(&schema::District) -> u64| database.districts.iter().map(count).sum::<u64>() as f64;
         let made = sum(|district| district.next - ORDERS);
         assert!((made / 8_910.0 - 1.0).abs() < 0.03, "{made} orders");
         let delivered = sum(|district| district.undelivered - DELIVERED);
         assert!((delivered / 8_000.0 - 1.0).abs() < 0.12, "{delivered}");
         let mean = references / 20_000;
-        assert!(
-            (schema::FEWEST as usize..190).contains(&mean),
-            "{mean} references"
-        );
+        assert!((schema::FEWEST as usize..190).contains(&mean), "{mean} references");
     }
 
     #[test]
     fn customers_have_their_orders_and_names() {
         let database = TpccDatabase::new(1, &OPTIONS);
         for customer in 0..2 * CUSTOMERS {
-            assert_eq!(
-                database.customer_of(database.last_order(customer)),
-                customer
-            );
+            assert_eq!(database.customer_of(database.last_order(customer)), customer);
         }
-        let mut ranks: Vec<u64> = (0..CUSTOMERS)
-            .map(|customer| database.customers.name_rank(customer))
-            .collect();
+        let mut ranks: Vec<u64> = (0..CUSTOMERS).map(|customer| database.customers.name_rank(customer)).collect();
         ranks.sort_unstable();
         assert!(ranks.into_iter().eq(0..CUSTOMERS));
         let names = (0..1_000).map(|name| database.customers.named(name).len());
@@ -143,20 +126,12 @@ mod tests {
         let database = TpccDatabase::new(3, &OPTIONS);
         let (mut lines, mut remote) = (0, 0);
         for number in 0..6_000 {
-            let order = orders::OrderId {
-                district: 11,
-                number,
-            };
+            let order = orders::OrderId { district: 11, number };
             let once = database.lines(order);
             let again = database.lines(order);
             assert!((5..=15).contains(&once.all().len()));
             assert!(once.all().is_sorted_by_key(|line| line.item));
-            assert!(
-                once.all()
-                    .iter()
-                    .zip(again.all())
-                    .all(|(one, other)| one.item == other.item)
-            );
+            assert!(once.all().iter().zip(again.all()).all(|(one, other)| one.item == other.item));
             lines += once.all().len();
             remote += once.all().iter().filter(|line| line.remote).count();
         }

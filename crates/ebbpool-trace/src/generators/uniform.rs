@@ -20,12 +20,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 about: "pages of the database, numbered from 0",
             },
-            GeneratorParameter {
-                name: "refs",
-                kind: WORD,
-                default: "1000000",
-                about: "references",
-            },
+            GeneratorParameter { name: "refs", kind: WORD, default: "1000000", about: "references" },
             WRITE,
             SEED,
         ],
@@ -60,19 +55,12 @@ impl RandomGenerator for Uniform {
     }
 
     fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
-        Ok(Box::new(Stream {
-            random: Random::new(self.seed),
-            pages: self.pages,
-            write: self.write,
-        }))
+        Ok(Box::new(Stream { random: Random::new(self.seed), pages: self.pages, write: self.write }))
     }
 
     fn page_probabilities(&self, _spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
         let reference = 1.0 / self.pages as f64;
-        Ok(Some(PageProbabilities::alike(PageProbability {
-            reference,
-            write: reference * self.write.to_f64(),
-        })))
+        Ok(Some(PageProbabilities::alike(PageProbability { reference, write: reference * self.write.to_f64() })))
     }
 }
 

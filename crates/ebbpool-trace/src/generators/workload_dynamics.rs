@@ -44,12 +44,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "wm1",
                 about: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
             },
-            GeneratorParameter {
-                name: "epoch",
-                kind: whole(1, 1 << 24),
-                default: "5000",
-                about: "references of an epoch",
-            },
+            GeneratorParameter { name: "epoch", kind: whole(1, 1 << 24), default: "5000", about: "references of an epoch" },
             GeneratorParameter {
                 name: "reading",
                 kind: ArgumentKind::Word(&["literal", "absolute"]),
@@ -94,10 +89,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     let absolute = arguments.choice("reading")? == "absolute";
     let w0 = if arguments.is_given("w0") {
         let (numerator, denominator) = arguments.decimal("w0")?.parts();
-        Some(Share {
-            numerator,
-            denominator,
-        })
+        Some(Share { numerator, denominator })
     } else {
         None
     };
@@ -118,10 +110,7 @@ impl Generator for WorkloadDynamics {
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let base = self.base.open()?;
         Ok(OpenedTrace {
-            metadata: Metadata {
-                name: Some(spec.to_owned()),
-                ..base.metadata().clone()
-            },
+            metadata: Metadata { name: Some(spec.to_owned()), ..base.metadata().clone() },
             references: base.references(),
             notes: base.notes().to_vec(),
             decoder: Box::new(PhaseLengths {
@@ -151,20 +140,13 @@ impl WriteModel {
             WriteModel::AlternatingLiteral | WriteModel::AlternatingAbsolute => 95,
         };
         let of = match self {
-            WriteModel::AlternatingAbsolute if index % 2 == 1 => Share {
-                numerator: 1,
-                denominator: 1,
-            },
+            WriteModel::AlternatingAbsolute if index % 2 == 1 => Share { numerator: 1, denominator: 1 },
             _ => w0,
         };
-        let product = (references as u128)
-            .saturating_mul(u128::from(of.numerator))
-            .saturating_mul(u128::from(percent));
+        let product = (references as u128).saturating_mul(u128::from(of.numerator)).saturating_mul(u128::from(percent));
         let whole = u128::from(of.denominator) * 100;
         let writes = product.saturating_add(whole / 2) / whole;
-        usize::try_from(writes)
-            .unwrap_or(usize::MAX)
-            .min(references)
+        usize::try_from(writes).unwrap_or(usize::MAX).min(references)
     }
 }
 
@@ -190,10 +172,7 @@ impl PhaseLengths {
         }
         let references = self.epoch.len();
         let own = self.epoch.writes.iter().filter(|&&write| write).count();
-        let w0 = *self.w0.get_or_insert(Share {
-            numerator: own as u64,
-            denominator: references as u64,
-        });
+        let w0 = *self.w0.get_or_insert(Share { numerator: own as u64, denominator: references as u64 });
         let required = self.model.writes(w0, self.index, references);
         self.index += 1;
         // All choices of the references to change are equally likely: each candidate is
@@ -201,12 +180,7 @@ impl PhaseLengths {
         let from_write = required < own;
         let mut candidates = if from_write { own } else { references - own } as u64;
         let mut changes = required.abs_diff(own) as u64;
-        for write in self
-            .epoch
-            .writes
-            .iter_mut()
-            .filter(|write| **write == from_write)
-        {
+        for write in self.epoch.writes.iter_mut().filter(|write| **write == from_write) {
             if changes == 0 {
                 break;
             }
@@ -227,12 +201,8 @@ impl Decode for PhaseLengths {
                 break;
             }
             let end = self.epoch.len().min(self.served + max - batch.len());
-            batch
-                .pages
-                .extend_from_slice(&self.epoch.pages[self.served..end]);
-            batch
-                .writes
-                .extend_from_slice(&self.epoch.writes[self.served..end]);
+            batch.pages.extend_from_slice(&self.epoch.pages[self.served..end]);
+            batch.writes.extend_from_slice(&self.epoch.writes[self.served..end]);
             self.served = end;
         }
         Ok(())
@@ -249,10 +219,7 @@ mod tests {
 
     #[test]
     fn shares_follow_the_papers() {
-        let w0 = Share {
-            numerator: 1,
-            denominator: 4,
-        };
+        let w0 = Share { numerator: 1, denominator: 4 };
         let growing = |index| WriteModel::Growing.writes(w0, index, 10_000);
         assert_eq!(growing(0), 2_500);
         assert_eq!(growing(1), 2_525);
@@ -263,14 +230,8 @@ mod tests {
         let literal = |index| WriteModel::AlternatingLiteral.writes(w0, index, 10_000);
         assert_eq!([literal(0), literal(1), literal(2)], [2_500, 2_375, 2_500]);
         let absolute = |index| WriteModel::AlternatingAbsolute.writes(w0, index, 10_000);
-        assert_eq!(
-            [absolute(0), absolute(1), absolute(2)],
-            [2_500, 9_500, 2_500]
-        );
-        let none = Share {
-            numerator: 0,
-            denominator: 7,
-        };
+        assert_eq!([absolute(0), absolute(1), absolute(2)], [2_500, 9_500, 2_500]);
+        let none = Share { numerator: 0, denominator: 7 };
         assert_eq!(WriteModel::Growing.writes(none, u64::MAX, 5_000), 0);
     }
 }

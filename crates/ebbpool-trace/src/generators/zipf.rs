@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{
-    ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole,
-};
+use super::arguments::{ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -34,18 +32,8 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 about: "pages of the database, numbered from 0",
             },
-            GeneratorParameter {
-                name: "refs",
-                kind: WORD,
-                default: "1000000",
-                about: "references",
-            },
-            GeneratorParameter {
-                name: "read-alpha",
-                kind: ALPHA,
-                default: "1",
-                about: "skew of the reads, 0 is uniform",
-            },
+            GeneratorParameter { name: "refs", kind: WORD, default: "1000000", about: "references" },
+            GeneratorParameter { name: "read-alpha", kind: ALPHA, default: "1", about: "skew of the reads, 0 is uniform" },
             GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
@@ -113,10 +101,7 @@ impl Zipf {
     }
 
     fn too_large(&self, spec: &str) -> TraceError {
-        TraceError::Memory {
-            spec: spec.to_owned(),
-            pages: self.pages,
-        }
+        TraceError::Memory { spec: spec.to_owned(), pages: self.pages }
     }
 
     /// Reads the parameters of `zipf`.
@@ -126,11 +111,7 @@ impl Zipf {
             pages: arguments.integer("pages")?,
             references: arguments.integer("refs")?,
             read_alpha,
-            write_alpha: if arguments.is_given("write-alpha") {
-                arguments.decimal("write-alpha")?
-            } else {
-                read_alpha
-            },
+            write_alpha: if arguments.is_given("write-alpha") { arguments.decimal("write-alpha")? } else { read_alpha },
             write: arguments.chance("write")?,
             shared: arguments.boolean("shared")?,
             seed: arguments.integer("seed")?,
@@ -164,12 +145,7 @@ impl Zipf {
             }
             table(&ranking, self.write_alpha)?
         };
-        Some(Stream {
-            random,
-            write: self.write,
-            reads,
-            writes,
-        })
+        Some(Stream { random, write: self.write, reads, writes })
     }
 }
 
@@ -197,11 +173,9 @@ impl References for Stream {
                 *draw = (write, column, self.random.bits32());
             }
             batch.writes.extend(draws.iter().map(|draw| draw.0));
-            batch
-                .pages
-                .extend(draws.iter().map(|&(write, column, bits)| {
-                    u64::from(tables[usize::from(write)].item(column as usize, bits))
-                }));
+            batch.pages.extend(
+                draws.iter().map(|&(write, column, bits)| u64::from(tables[usize::from(write)].item(column as usize, bits))),
+            );
             left -= draws.len();
         }
     }

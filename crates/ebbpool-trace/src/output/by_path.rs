@@ -79,10 +79,7 @@ impl FilePlace {
             Err(error) => return Err(error),
         };
         let Some(name) = self.0.file_name() else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the path names no file",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
         };
         let directory = match self.0.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -91,17 +88,11 @@ impl FilePlace {
         let shown: String = name.to_string_lossy().chars().take(40).collect();
         let prefix = format!(".{shown}.");
         let mut builder = tempfile::Builder::new();
-        let temporary = builder
-            .prefix(&prefix)
-            .suffix(".tmp")
-            .tempfile_in(directory)?;
+        let temporary = builder.prefix(&prefix).suffix(".tmp").tempfile_in(directory)?;
         if let Some(permissions) = old {
             temporary.as_file().set_permissions(permissions)?;
         }
-        Ok(Replacement {
-            temporary,
-            target: self.0,
-        })
+        Ok(Replacement { temporary, target: self.0 })
     }
 }
 
@@ -115,9 +106,7 @@ pub(super) struct Replacement {
 impl Replacement {
     pub(super) fn finish(self) -> io::Result<()> {
         self.temporary.as_file().sync_all()?;
-        self.temporary
-            .persist(&self.target)
-            .map_err(|failed| failed.error)?;
+        self.temporary.persist(&self.target).map_err(|failed| failed.error)?;
         Ok(())
     }
 }

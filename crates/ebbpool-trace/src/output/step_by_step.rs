@@ -67,12 +67,7 @@ impl Walk {
         self.at_root = name == "/";
         self.directory = match self.at_root {
             true => rustix::fs::open("/", DIRECTORY, Mode::empty())?,
-            false => rustix::fs::openat(
-                &self.directory,
-                name,
-                DIRECTORY | OFlags::NOFOLLOW,
-                Mode::empty(),
-            )?,
+            false => rustix::fs::openat(&self.directory, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?,
         };
         Ok(())
     }
@@ -119,12 +114,8 @@ fn check_owner(directory: &Stat, found: &Stat) -> io::Result<()> {
 
 /// Follows a path to the place of its file.
 pub(super) fn find(path: &Path) -> io::Result<Found> {
-    let mut walk = Walk {
-        directory: rustix::fs::open(".", DIRECTORY, Mode::empty())?,
-        at_root: false,
-        names: names_of(path),
-        links: 0,
-    };
+    let mut walk =
+        Walk { directory: rustix::fs::open(".", DIRECTORY, Mode::empty())?, at_root: false, names: names_of(path), links: 0 };
     while let Some(name) = walk.names.pop() {
         if walk.is_among_devices(&name) {
             return Ok(Found::Device);
@@ -155,11 +146,7 @@ pub(super) fn find(path: &Path) -> io::Result<Found> {
 
 impl Walk {
     fn place(self, name: OsString, stat: Option<Stat>) -> FilePlace {
-        FilePlace {
-            directory: self.directory,
-            name,
-            stat: stat.map(Box::new),
-        }
+        FilePlace { directory: self.directory, name, stat: stat.map(Box::new) }
     }
 }
 
@@ -171,9 +158,7 @@ impl FilePlace {
         }
         let directory = |place: &FilePlace| rustix::fs::fstat(&place.directory);
         match (directory(self), directory(other)) {
-            (Ok(a), Ok(b)) => {
-                (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) && self.name == other.name
-            }
+            (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) && self.name == other.name,
             _ => false,
         }
     }
@@ -212,13 +197,7 @@ impl FilePlace {
                 (file, Some(name))
             }
         };
-        Ok(Replacement {
-            file,
-            temporary,
-            owner: None,
-            old,
-            place: self,
-        })
+        Ok(Replacement { file, temporary, owner: None, old, place: self })
     }
 
     /// A new file without a name, which vanishes with this process, however that ends. `None` where there are none, or where
@@ -253,8 +232,7 @@ impl FilePlace {
 
     /// A new file beside, and its name.
     fn temporary(&self, mode: Mode) -> io::Result<(File, OsString)> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let create = |name: &OsStr| rustix::fs::openat(&self.directory, name, flags, mode);
         let (file, name) = self.beside(create)?;
         Ok((File::from(file), name))
@@ -312,12 +290,7 @@ const LIST: &str = "system.posix_acl_access";
 impl OldFile {
     fn from_file(file: &File) -> io::Result<OldFile> {
         let stat = rustix::fs::fstat(file)?;
-        Ok(OldFile {
-            owner: stat.st_uid,
-            group: stat.st_gid,
-            rights: stat.st_mode & RIGHTS,
-            list: list_of(file)?,
-        })
+        Ok(OldFile { owner: stat.st_uid, group: stat.st_gid, rights: stat.st_mode & RIGHTS, list: list_of(file)? })
     }
 
     /// Gives owner, group and rights to the file that replaces this one. No user gets a right that the old file has not given: where
@@ -453,10 +426,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         if !rustix::process::geteuid().is_root() {
-            let _ = writeln!(
-                io::stderr(),
-                "skipped: making files of other users needs root"
-            );
+            let _ = writeln!(io::stderr(), "skipped: making files of other users needs root");
             return None;
         }
         fs::create_dir(path("own")).expect("a folder");
@@ -464,11 +434,7 @@ mod tests {
         let mode = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(path("shared"), mode).expect("a mode");
         fs::write(path("own/secret"), "secret").expect("written");
-        for (name, target) in [
-            ("link", "own/secret"),
-            ("dangling", "own/new"),
-            ("folder", "own"),
-        ] {
+        for (name, target) in [("link", "own/secret"), ("dangling", "own/new"), ("folder", "own")] {
             let link = path("shared").join(name);
             symlink(path(target), &link).expect("a link");
             std::os::unix::fs::lchown(link, Some(65534), Some(65534)).expect("another owner");
@@ -519,14 +485,7 @@ mod tests {
         let Some(folder) = shared() else { return };
         let path = |name: &str| folder.path().join("shared").join(name);
         fs::write(path("file"), "old").expect("written");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path("pipe"),
-            FileType::Fifo,
-            Mode::from_raw_mode(0o666),
-            0,
-        )
-        .expect("a pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).expect("a pipe");
         for name in ["file", "pipe"] {
             std::os::unix::fs::chown(path(name), Some(65534), None).expect("another owner");
             let error = write(&path(name)).expect_err("refused").to_string();
@@ -559,21 +518,14 @@ mod tests {
         const UNUSED: u32 = u32::MAX;
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
-        let set = |path: &Path, name: &str, list: &[u8]| {
-            rustix::fs::setxattr(path, name, list, rustix::fs::XattrFlags::empty())
-        };
+        let set =
+            |path: &Path, name: &str, list: &[u8]| rustix::fs::setxattr(path, name, list, rustix::fs::XattrFlags::empty());
         let get = |path: &Path| {
             let file = File::open(path).expect("a file");
             list_of(&file).expect("an attribute")
         };
         // The owner and one user may read and write, the group and others nothing.
-        let some = list(&[
-            (1, 6, UNUSED),
-            (2, 6, 4321),
-            (4, 0, UNUSED),
-            (16, 6, UNUSED),
-            (32, 0, UNUSED),
-        ]);
+        let some = list(&[(1, 6, UNUSED), (2, 6, 4321), (4, 0, UNUSED), (16, 6, UNUSED), (32, 0, UNUSED)]);
         fs::write(path("listed"), "old").expect("written");
         if set(&path("listed"), LIST, &some).is_err() {
             let _ = writeln!(io::stderr(), "skipped: this file system has no ACLs");
@@ -585,13 +537,7 @@ mod tests {
         fs::write(path("plain"), "old").expect("written");
         let mode = fs::Permissions::from_mode(0o640);
         fs::set_permissions(path("plain"), mode).expect("a mode");
-        let usual = list(&[
-            (1, 7, UNUSED),
-            (2, 7, 4321),
-            (4, 5, UNUSED),
-            (16, 7, UNUSED),
-            (32, 0, UNUSED),
-        ]);
+        let usual = list(&[(1, 7, UNUSED), (2, 7, 4321), (4, 5, UNUSED), (16, 7, UNUSED), (32, 0, UNUSED)]);
         set(folder.path(), "system.posix_acl_default", &usual).expect("an attribute");
         write(&path("plain")).expect("written");
         assert_eq!(get(&path("plain")), None);
@@ -624,9 +570,7 @@ mod tests {
             assert_eq!(rights(mode), new);
         }
         // The same where files without a name are not to be had.
-        let (file, name) = place_of(&path)
-            .temporary(Mode::from_raw_mode(0o600))
-            .expect("a file");
+        let (file, name) = place_of(&path).temporary(Mode::from_raw_mode(0o600)).expect("a file");
         assert_eq!(rights(file.metadata().expect("a file").mode()), 0o600);
         assert!(folder.path().join(name).exists());
     }
@@ -638,10 +582,7 @@ mod tests {
         let path = folder.path().join("out");
         let count = || fs::read_dir(folder.path()).expect("a folder").count();
         if place_of(&path).unnamed(Mode::RUSR).is_none() {
-            let _ = writeln!(
-                io::stderr(),
-                "skipped: this file system has no files without a name"
-            );
+            let _ = writeln!(io::stderr(), "skipped: this file system has no files without a name");
             return;
         }
         let mut file = OutputFile::create(&path).expect("a file");
@@ -649,10 +590,7 @@ mod tests {
         file.flush().expect("written");
         assert_eq!(count(), 0);
         file.finish().expect("written");
-        assert_eq!(
-            (count(), fs::read(&path).expect("a file")),
-            (1, b"facts".to_vec())
-        );
+        assert_eq!((count(), fs::read(&path).expect("a file")), (1, b"facts".to_vec()));
     }
 
     /// The names that come to be in a directory while `work` runs, in order.
@@ -681,10 +619,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out");
         if place_of(&path).unnamed(Mode::RUSR).is_none() {
-            let _ = writeln!(
-                io::stderr(),
-                "skipped: this file system has no files without a name"
-            );
+            let _ = writeln!(io::stderr(), "skipped: this file system has no files without a name");
             return;
         }
         let write = || assert_eq!(write(&path).expect("written"), 5);

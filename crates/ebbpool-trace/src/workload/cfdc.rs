@@ -62,22 +62,12 @@ impl CfdcWorkload {
         };
         let (queries, updates) = split(self.queries, self.updates);
         let (scans, update_scans) = split(self.scans, self.update_scans);
-        CfdcWorkload {
-            queries,
-            updates,
-            scans,
-            update_scans,
-            ..self
-        }
+        CfdcWorkload { queries, updates, scans, update_scans, ..self }
     }
 
     /// The same with `scans` scans, half of them (rounded up) range queries: section 4.5 of the paper.
     pub fn with_scans(self, scans: u64) -> Self {
-        CfdcWorkload {
-            scans: scans.div_ceil(2),
-            update_scans: scans / 2,
-            ..self
-        }
+        CfdcWorkload { scans: scans.div_ceil(2), update_scans: scans / 2, ..self }
     }
 
     /// The operations in random order, all orders being equally likely.
@@ -87,14 +77,11 @@ impl CfdcWorkload {
     /// If there are no records or too many, more than 2^64 operations, or too little memory.
     pub fn operations(&self) -> Result<CfdcOperations, WorkloadError> {
         let left = [self.queries, self.updates, self.scans, self.update_scans];
-        let all = left
-            .iter()
-            .try_fold(0, |sum: u64, &more| sum.checked_add(more));
+        let all = left.iter().try_fold(0, |sum: u64, &more| sum.checked_add(more));
         let skew = (self.skew.operations, self.skew.records);
         let mut random = Random::new(self.seed);
-        let popularity = Popularity::new(self.records, self.scattered, &mut random, |ranking| {
-            self_similar::table(ranking, skew)
-        })?;
+        let popularity =
+            Popularity::new(self.records, self.scattered, &mut random, |ranking| self_similar::table(ranking, skew))?;
         Ok(CfdcOperations {
             records: self.records,
             scan_records: self.scan_records,

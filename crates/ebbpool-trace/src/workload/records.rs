@@ -36,11 +36,7 @@ impl Keys {
             _ => u64::MAX,
         };
         if bytes > 8 || records > most {
-            return Err(WorkloadError::Keys {
-                bytes,
-                most,
-                records,
-            });
+            return Err(WorkloadError::Keys { bytes, most, records });
         }
         Ok(())
     }

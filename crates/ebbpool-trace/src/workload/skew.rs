@@ -21,17 +21,12 @@ pub struct Skew {
 
 /// The error of a text that is not a skew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no skew; give two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2"
-)]
+#[error("'{0}' is no skew; give two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2")]
 pub struct SkewError(String);
 
 impl Skew {
     pub(crate) fn new((operations, records): (Decimal, Decimal)) -> Self {
-        Skew {
-            operations,
-            records,
-        }
+        Skew { operations, records }
     }
 }
 

@@ -57,14 +57,7 @@ fn checksum(operations: impl Iterator<Item = WorkloadOperation>) -> u64 {
 
 #[test]
 fn the_baseline_and_the_intensities_are_the_papers() {
-    let of = |workload: CfdcWorkload| {
-        [
-            workload.queries,
-            workload.updates,
-            workload.scans,
-            workload.update_scans,
-        ]
-    };
+    let of = |workload: CfdcWorkload| [workload.queries, workload.updates, workload.scans, workload.update_scans];
     let paper = CfdcWorkload::default();
     assert_eq!(of(paper.clone()), [100_000, 100_000, 200, 200]);
     let fifth = paper.clone().with_update_intensity(0.2);
@@ -80,10 +73,7 @@ fn the_baseline_and_the_intensities_are_the_papers() {
 #[test]
 fn operations_have_the_requested_counts_in_random_order() {
     let operations: Vec<WorkloadOperation> = small().operations().unwrap().collect();
-    assert_eq!(
-        counts(operations.iter().copied()),
-        [60_000, 40_000, 3_000, 2_000]
-    );
+    assert_eq!(counts(operations.iter().copied()), [60_000, 40_000, 3_000, 2_000]);
     // The first, the second, … of the tenths of the workload have a tenth of each kind.
     for tenth in operations.chunks(10_500) {
         let found = counts(tenth.iter().copied());
@@ -106,8 +96,7 @@ fn point_operations_are_self_similar_and_ranges_uniform() {
         match operation {
             WorkloadOperation::Read { record } => hot[0] += f64::from(u8::from(record < 2_000)),
             WorkloadOperation::Update { record } => hot[1] += f64::from(u8::from(record < 2_000)),
-            WorkloadOperation::Scan { first, records }
-            | WorkloadOperation::UpdateScan { first, records } => {
+            WorkloadOperation::Scan { first, records } | WorkloadOperation::UpdateScan { first, records } => {
                 starts[first as usize / 1_000] += 1.0;
                 assert_eq!(records, 256.min(10_000 - first));
             }
@@ -118,39 +107,24 @@ fn point_operations_are_self_similar_and_ranges_uniform() {
         let deviation = (of * 0.8 * 0.2).sqrt();
         assert!((hot - 0.8 * of).abs() < 4.0 * deviation, "{hot} of {of}");
     }
-    assert!(
-        starts
-            .iter()
-            .all(|count| (count - 500.0).abs() < 4.0 * 500f64.sqrt())
-    );
+    assert!(starts.iter().all(|count| (count - 500.0).abs() < 4.0 * 500f64.sqrt()));
 }
 
 #[test]
 fn popular_records_are_adjacent_or_scattered() {
     for scattered in [false, true] {
-        let workload = CfdcWorkload {
-            scattered,
-            ..small()
-        };
+        let workload = CfdcWorkload { scattered, ..small() };
         let mut popularity: HashMap<u64, u64> = HashMap::new();
         for operation in workload.operations().unwrap() {
-            if let WorkloadOperation::Read { record } | WorkloadOperation::Update { record } =
-                operation
-            {
+            if let WorkloadOperation::Read { record } | WorkloadOperation::Update { record } = operation {
                 *popularity.entry(record).or_default() += 1;
             }
         }
         let mut records: Vec<u64> = popularity.keys().copied().collect();
         records.sort_by_key(|record| std::cmp::Reverse(popularity[record]));
-        let share: u64 = records[..2_000]
-            .iter()
-            .map(|record| popularity[record])
-            .sum();
+        let share: u64 = records[..2_000].iter().map(|record| popularity[record]).sum();
         assert!((79_000..83_000).contains(&share), "{share}");
-        let low = records[..100]
-            .iter()
-            .filter(|&&record| record < 2_000)
-            .count();
+        let low = records[..100].iter().filter(|&&record| record < 2_000).count();
         assert_eq!(low > 90, !scattered, "{low}");
     }
 }
@@ -160,12 +134,7 @@ fn popular_records_are_adjacent_or_scattered() {
 fn the_operations_are_pinned() {
     let expected = 0xC75A_F077_B69F_EAA7;
     assert_eq!(checksum(small().operations().unwrap()), expected);
-    let other = CfdcWorkload {
-        skew: "0.9/0.05".parse().unwrap(),
-        scattered: true,
-        seed: 7,
-        ..small()
-    };
+    let other = CfdcWorkload { skew: "0.9/0.05".parse().unwrap(), scattered: true, seed: 7, ..small() };
     let expected = 0xDE76_D199_BCF9_E546;
     assert_eq!(checksum(other.operations().unwrap()), expected);
     for (mix, expected) in [
@@ -174,11 +143,7 @@ fn the_operations_are_pinned() {
         (Mix::E, 0x1D8D_0417_1543_CC36),
         (Mix::F, 0xA140_49BA_28DF_0491),
     ] {
-        let workload = Ycsb {
-            records: 1_000,
-            operations: 20_000,
-            ..Ycsb::new(mix)
-        };
+        let workload = Ycsb { records: 1_000, operations: 20_000, ..Ycsb::new(mix) };
         let found = checksum(workload.operations().unwrap());
         assert_eq!(found, expected, "{mix}: {found:#018X}");
     }
@@ -191,10 +156,7 @@ fn impossible_workloads_are_refused() {
     assert_eq!(refused(&with(0)), WorkloadError::Records(0));
     let many = MOST_RECORDS + 1;
     assert_eq!(refused(&with(many)), WorkloadError::Records(many));
-    let endless = CfdcWorkload {
-        queries: u64::MAX,
-        ..with(1)
-    };
+    let endless = CfdcWorkload { queries: u64::MAX, ..with(1) };
     assert_eq!(refused(&endless), WorkloadError::Operations);
     let text = "0.2/0.8".parse::<Skew>().unwrap_err().to_string();
     assert!(text.contains("as in 0.8/0.2"), "{text}");
@@ -203,11 +165,7 @@ fn impossible_workloads_are_refused() {
 }
 
 fn ycsb(mix: Mix) -> Vec<WorkloadOperation> {
-    let workload = Ycsb {
-        records: 1_000,
-        operations: 100_000,
-        ..Ycsb::new(mix)
-    };
+    let workload = Ycsb { records: 1_000, operations: 100_000, ..Ycsb::new(mix) };
     let operations: Vec<WorkloadOperation> = workload.operations().unwrap().collect();
     assert_eq!(operations.len(), 100_000);
     operations
@@ -256,10 +214,7 @@ fn ycsb_records_follow_zipf_scattered() {
     let hottest = popularity.iter().copied().fold(0.0, f64::max);
     let zeta: f64 = (1..=1_000).map(|rank| f64::from(rank).powf(-0.99)).sum();
     let expected = 100_000.0 / zeta;
-    assert!(
-        (hottest - expected).abs() < 4.0 * expected.sqrt(),
-        "{hottest}"
-    );
+    assert!((hottest - expected).abs() < 4.0 * expected.sqrt(), "{hottest}");
     let mut ranks: Vec<usize> = (0..1_000).collect();
     ranks.sort_by(|&a, &b| popularity[b].total_cmp(&popularity[a]));
     let low = ranks[..50].iter().filter(|&&record| record < 500).count();
@@ -290,10 +245,7 @@ fn ycsb_inserts_continue_the_numbers_and_the_latest_are_read_most() {
             let latest = age.iter().filter(|&&age| age == 0).count() as f64;
             let zeta: f64 = (1..=1_000).map(|rank| f64::from(rank).powf(-0.99)).sum();
             let expected = age.len() as f64 / zeta;
-            assert!(
-                (latest - expected).abs() < 4.0 * expected.sqrt(),
-                "{latest}"
-            );
+            assert!((latest - expected).abs() < 4.0 * expected.sqrt(), "{latest}");
         }
     }
 }
@@ -306,10 +258,7 @@ fn keys_are_distinct_and_convert_back() {
     assert_eq!(Keys::Numbers(1).suffice(256), Ok(()));
     assert_eq!(Keys::Numbers(8).suffice(u64::MAX), Ok(()));
     let refused = Keys::Numbers(1).suffice(257).unwrap_err().to_string();
-    assert!(
-        refused.contains("1 bytes distinguish 256 records, not 257"),
-        "{refused}"
-    );
+    assert!(refused.contains("1 bytes distinguish 256 records, not 257"), "{refused}");
     assert!(Keys::Numbers(9).suffice(1).is_err());
     let mut seen = HashSet::new();
     for record in (0..10_000).chain([u64::MAX, 1 << 63, 12_345_678_901]) {

@@ -52,14 +52,7 @@ pub struct Ycsb {
 impl Ycsb {
     /// With YCSB's usual parameters.
     pub fn new(mix: Mix) -> Self {
-        Ycsb {
-            mix,
-            records: 1_000_000,
-            operations: 100_000,
-            alpha: 0.99,
-            longest_scan: 100,
-            seed: 1,
-        }
+        Ycsb { mix, records: 1_000_000, operations: 100_000, alpha: 0.99, longest_scan: 100, seed: 1 }
     }
 
     /// The operations in order.
@@ -106,22 +99,15 @@ impl YcsbOperations {
                 self.records += 1;
                 WorkloadOperation::Insert { record }
             }
-            Mix::F => WorkloadOperation::ReadModifyWrite {
-                record: self.record(),
-            },
-            Mix::A | Mix::B | Mix::C => WorkloadOperation::Update {
-                record: self.record(),
-            },
+            Mix::F => WorkloadOperation::ReadModifyWrite { record: self.record() },
+            Mix::A | Mix::B | Mix::C => WorkloadOperation::Update { record: self.record() },
         }
     }
 
     fn read(&mut self) -> WorkloadOperation {
         let record = self.record();
         match self.mix {
-            Mix::E => WorkloadOperation::Scan {
-                first: record,
-                records: 1 + self.random.below(self.longest_scan),
-            },
+            Mix::E => WorkloadOperation::Scan { first: record, records: 1 + self.random.below(self.longest_scan) },
             _ => WorkloadOperation::Read { record },
         }
     }

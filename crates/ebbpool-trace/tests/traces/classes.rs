@@ -80,9 +80,7 @@ fn with_classes(mut all: Batch, class: impl Fn(usize, u64) -> u32) -> Batch {
 fn a_column_of_classes_survives() {
     let directory = tempfile::tempdir().unwrap();
     // More than a row group.
-    let all = with_classes(some((1 << 20) + 5_000, 1000), |at, _| {
-        (at as u32 % 5) * 1_000_000_007
-    });
+    let all = with_classes(some((1 << 20) + 5_000, 1000), |at, _| (at as u32 % 5) * 1_000_000_007);
     let named = PageClasses::named(names(&["one", "two \" \n", ""]));
     let path = directory.path().join("a.parquet");
     write(&path, Format::Native, &all, Some(&named));
@@ -101,9 +99,7 @@ fn names_may_be_given_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");
     let (metadata, classes) = (Metadata::default(), PageClasses::default());
-    let mut writer =
-        Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None)
-            .unwrap();
+    let mut writer = Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None).unwrap();
     let all = with_classes(some(10, 10), |at, _| at as u32);
     writer.write(&all).unwrap();
     // A batch without classes is of class 0.
@@ -121,20 +117,14 @@ fn ranges_of_pages_take_no_column() {
     let directory = tempfile::tempdir().unwrap();
     let pages = vec![(100, 300, 2), (0, 50, 1), (300, 301, 3), (400, 400, 4)];
     let classes = PageClasses::of_pages(names(&["a", "b", "c", "d"]), pages).unwrap();
-    assert_eq!(
-        classes.ranges(),
-        [(0, 1), (50, 0), (100, 2), (300, 3), (301, 0)]
-    );
+    assert_eq!(classes.ranges(), [(0, 1), (50, 0), (100, 2), (300, 3), (301, 0)]);
     let all = with_classes(some(5_000, 500), |_, page| match page {
         0..50 => 1,
         100..300 => 2,
         300 => 3,
         _ => 0,
     });
-    let without = Batch {
-        classes: Vec::new(),
-        ..all.clone()
-    };
+    let without = Batch { classes: Vec::new(), ..all.clone() };
     let [path, plain] = ["a.parquet", "b.parquet"].map(|name| directory.path().join(name));
     write(&path, Format::Native, &all, Some(&classes));
     write(&plain, Format::Native, &without, None);
@@ -154,10 +144,7 @@ fn ranges_of_pages_take_no_column() {
     assert_eq!(again.names(), names(&["a", "b", "c"]));
     // Without classes the .json must not claim those of another trace.
     write(&path, Format::U32, &without, None);
-    assert_eq!(
-        read(&open(&path, &ReadOptions::default()), 777),
-        (without, None)
-    );
+    assert_eq!(read(&open(&path, &ReadOptions::default()), 777), (without, None));
 }
 
 #[test]
@@ -171,10 +158,7 @@ fn pages_of_two_classes_are_refused() {
 fn relations_beside_words_are_classes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.u32");
-    let words: Vec<u8> = [0u32, 3, 4, 9, 20]
-        .iter()
-        .flat_map(|page| (page << 1).to_le_bytes())
-        .collect();
+    let words: Vec<u8> = [0u32, 3, 4, 9, 20].iter().flat_map(|page| (page << 1).to_le_bytes()).collect();
     fs::write(&path, words).unwrap();
     let json = r#"{"page_size": 8192, "relations": [
         {"name": "t", "fork": "main", "base": 0, "blocks": 3, "refs": 1},
@@ -184,11 +168,9 @@ fn relations_beside_words_are_classes() {
     let (all, classes) = read(&open(&path, &ReadOptions::default()), 2);
     assert_eq!(all.classes, [1, 2, 3, 3, 0]);
     assert_eq!(classes.unwrap().names(), names(&["t", "t (vm)", "i"]));
-    for relations in [
-        r#""t""#,
-        r#"[{"name": "t"}]"#,
-        r#"[{"name": "t", "base": 0, "blocks": 5}, {"name": "u", "base": 4, "blocks": 5}]"#,
-    ] {
+    for relations in
+        [r#""t""#, r#"[{"name": "t"}]"#, r#"[{"name": "t", "base": 0, "blocks": 5}, {"name": "u", "base": 4, "blocks": 5}]"#]
+    {
         let json = format!(r#"{{"relations": {relations}}}"#);
         fs::write(directory.path().join("a.json"), json).unwrap();
         let source = open(&path, &ReadOptions::default());
@@ -205,30 +187,19 @@ fn foreign(
     keys: &[(&str, &str)],
     put: impl FnOnce(&mut parquet::file::writer::SerializedColumnWriter),
 ) {
-    let schema =
-        format!("message trace {{ REQUIRED INT64 page; REQUIRED BOOLEAN write; {column}; }}");
+    let schema = format!("message trace {{ REQUIRED INT64 page; REQUIRED BOOLEAN write; {column}; }}");
     let schema = Arc::new(parse_message_type(&schema).unwrap());
-    let pairs = keys.iter().map(|(key, value)| {
-        parquet::file::metadata::KeyValue::new((*key).to_owned(), (*value).to_owned())
-    });
-    let properties = WriterProperties::builder()
-        .set_key_value_metadata(Some(pairs.collect()))
-        .build();
+    let pairs = keys.iter().map(|(key, value)| parquet::file::metadata::KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs.collect())).build();
     let file = fs::File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut pages = group.next_column().unwrap().unwrap();
     let values = [1, 2, 3, 4];
-    pages
-        .typed::<Int64Type>()
-        .write_batch(&values, None, None)
-        .unwrap();
+    pages.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
     pages.close().unwrap();
     let mut writes = group.next_column().unwrap().unwrap();
-    writes
-        .typed::<BoolType>()
-        .write_batch(&[true; 4], None, None)
-        .unwrap();
+    writes.typed::<BoolType>().write_batch(&[true; 4], None, None).unwrap();
     writes.close().unwrap();
     let mut classes = group.next_column().unwrap().unwrap();
     put(&mut classes);
@@ -246,22 +217,13 @@ fn classes_of_other_integer_types() {
 
     foreign(&path, "OPTIONAL INT64 class", &[], |column| {
         let column = column.typed::<Int64Type>();
-        column
-            .write_batch(&[7, 4_294_967_295], Some(&[1, 0, 1, 0]), None)
-            .unwrap();
+        column.write_batch(&[7, 4_294_967_295], Some(&[1, 0, 1, 0]), None).unwrap();
     });
     assert_eq!(classes().0.classes, [7, 0, u32::MAX, 0]);
-    foreign(
-        &path,
-        "OPTIONAL INT32 class (INTEGER(32,false))",
-        &[("ebbpool.classes", "[\"a\"]")],
-        |column| {
-            let column = column.typed::<Int32Type>();
-            column
-                .write_batch(&[-1, 1], Some(&[1, 1, 0, 0]), None)
-                .unwrap();
-        },
-    );
+    foreign(&path, "OPTIONAL INT32 class (INTEGER(32,false))", &[("ebbpool.classes", "[\"a\"]")], |column| {
+        let column = column.typed::<Int32Type>();
+        column.write_batch(&[-1, 1], Some(&[1, 1, 0, 0]), None).unwrap();
+    });
     let (all, known) = classes();
     assert_eq!(all.classes, [u32::MAX, 1, 0, 0]);
     assert_eq!(known.unwrap().name(1), Some("a"));
@@ -272,39 +234,22 @@ fn classes_of_other_integer_types() {
             column.write_batch(&[0, 1, wrong, 2], None, None).unwrap();
         });
         let mut reader = open(&path, &options).open_with_classes().unwrap();
-        let message = reader
-            .next_batch(&mut Batch::new(), 10)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("row 2") && message.contains("class"),
-            "{message}"
-        );
+        let message = reader.next_batch(&mut Batch::new(), 10).unwrap_err().to_string();
+        assert!(message.contains("row 2") && message.contains("class"), "{message}");
     }
     foreign(&path, "REQUIRED BYTE_ARRAY class", &[], |column| {
         let column = column.typed::<ByteArrayType>();
-        column
-            .write_batch(&["a", "b", "c", "d"].map(Into::into), None, None)
-            .unwrap();
+        column.write_batch(&["a", "b", "c", "d"].map(Into::into), None, None).unwrap();
     });
     assert_eq!(classes().1, None);
     let reader = open(&path, &options).open_with_classes().unwrap();
     assert!(reader.notes()[0].contains("column 'class' is BYTE_ARRAY"));
-    for (key, value) in [
-        ("ebbpool.classes", "{"),
-        ("ebbpool.class_ranges", "[[2,1],[1,1]]"),
-    ] {
+    for (key, value) in [("ebbpool.classes", "{"), ("ebbpool.class_ranges", "[[2,1],[1,1]]")] {
         foreign(&path, "REQUIRED INT32 class", &[(key, value)], |column| {
-            column
-                .typed::<Int32Type>()
-                .write_batch(&[1; 4], None, None)
-                .unwrap();
+            column.typed::<Int32Type>().write_batch(&[1; 4], None, None).unwrap();
         });
         assert!(open(&path, &options).open().is_ok());
-        let message = open(&path, &options)
-            .open_with_classes()
-            .unwrap_err()
-            .to_string();
+        let message = open(&path, &options).open_with_classes().unwrap_err().to_string();
         assert!(message.contains(key), "{message}");
     }
 }
@@ -314,10 +259,7 @@ fn columns_of_a_csv_are_numbers_or_names() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.csv");
     let columns: Columns = "page=blk,write=w,class=rel".parse().unwrap();
-    let options = ReadOptions {
-        columns: Some(columns),
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { columns: Some(columns), ..ReadOptions::default() };
     fs::write(&path, "blk,w,rel\n1,R,\n2,W,orders\n3,R,7\n4,R,orders\n").unwrap();
     let (all, classes) = read(&open(&path, &options), 2);
     assert_eq!(all.classes, [0, 1, 2, 1]);
@@ -328,18 +270,9 @@ fn columns_of_a_csv_are_numbers_or_names() {
     assert_eq!(classes, Some(PageClasses::default()));
     fs::write(&path, "blk,w,rel\n1,R,12\n2,W,orders\n").unwrap();
     let mut reader = open(&path, &options).open_with_classes().unwrap();
-    let message = reader
-        .next_batch(&mut Batch::new(), 9)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains(":2:") || message.contains("line 3"),
-        "{message}"
-    );
-    assert!(
-        message.contains("class number") && message.contains("rel"),
-        "{message}"
-    );
+    let message = reader.next_batch(&mut Batch::new(), 9).unwrap_err().to_string();
+    assert!(message.contains(":2:") || message.contains("line 3"), "{message}");
+    assert!(message.contains("class number") && message.contains("rel"), "{message}");
     fs::write(&path, "blk,w\n1,R\n").unwrap();
     let message = open(&path, &options).open().unwrap_err().to_string();
     assert!(message.contains("no column 'rel'"), "{message}");
@@ -351,32 +284,19 @@ fn volumes_and_files_are_classes() {
     let check = |name: &str, text: &str, expected: &[u32], named: &[&str]| {
         let path = directory.path().join(name);
         fs::write(&path, text).unwrap();
-        let options = ReadOptions {
-            page_size: NonZeroU64::new(4096),
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { page_size: NonZeroU64::new(4096), ..ReadOptions::default() };
         let (all, classes) = read(&open(&path, &options), 2);
         assert_eq!(all.classes, expected, "{name}");
         assert_eq!(classes.unwrap().names(), names(named), "{name}");
     };
-    check(
-        "a.spc",
-        "7,15,1024,w,0.1\n3,8,0,r,0.2\n5,8,4096,r,0.2\n7,0,512,r,1\n",
-        &[1, 1, 2, 1],
-        &["unit 7", "unit 5"],
-    );
+    check("a.spc", "7,15,1024,w,0.1\n3,8,0,r,0.2\n5,8,4096,r,0.2\n7,0,512,r,1\n", &[1, 1, 2, 1], &["unit 7", "unit 5"]);
     check(
         "a.msr",
         "1,hm,1,Read,4096,4096,413\n2,hm,0,Write,0,1,1\n3,web,1,Read,0,512,37\n4,hm,1,Read,0,1,3\n",
         &[1, 2, 3, 1],
         &["hm 1", "hm 0", "web 1"],
     );
-    check(
-        "a.iolog",
-        "fio version 2 iolog\nb read 0 1\na write 0 8192\nb read 4096 1\n",
-        &[1, 2, 2, 1],
-        &["b", "a"],
-    );
+    check("a.iolog", "fio version 2 iolog\nb read 0 1\na write 0 8192\nb read 4096 1\n", &[1, 2, 2, 1], &["b", "a"]);
     check(
         "a.blkparse",
         "  8,16   1        1     0.000000000  1234  Q  WS 8 + 8 [a]\n  8,0   1        2     0.1  1234  Q  R 0 + 8 [a]\n",
@@ -394,38 +314,23 @@ fn cutting_and_folding_retain_classes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");
     let all = with_classes(some(1_000, 500), |at, _| at as u32);
-    let metadata = Metadata {
-        page_size: Some(8192),
-        ..Metadata::default()
-    };
+    let metadata = Metadata { page_size: Some(8192), ..Metadata::default() };
     let classes = PageClasses::named(names(&["a"]));
-    let mut writer =
-        Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None)
-            .unwrap();
+    let mut writer = Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None).unwrap();
     writer.write(&all).unwrap();
     writer.finish().unwrap();
-    let cut = ReadOptions {
-        skip: 100,
-        limit: Some(50),
-        ..ReadOptions::default()
-    };
+    let cut = ReadOptions { skip: 100, limit: Some(50), ..ReadOptions::default() };
     let expected: Vec<u32> = (100..150).collect();
     assert_eq!(read(&open(&path, &cut), 7).0.classes, expected);
     for (page_size, parts) in [(4096, 2), (16384, 1), (8192, 1)] {
-        let options = ReadOptions {
-            page_size: NonZeroU64::new(page_size),
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { page_size: NonZeroU64::new(page_size), ..ReadOptions::default() };
         let (folded, known) = read(&open(&path, &options), 7);
         let expected: Vec<u32> = (0..1_000).flat_map(|at| vec![at; parts]).collect();
         assert_eq!(folded.classes, expected);
         assert_eq!(known.unwrap().names(), names(&["a"]));
     }
     // Classes by page do not follow from the numbers of folded pages.
-    let generated = ReadOptions {
-        page_size: NonZeroU64::new(16384),
-        ..ReadOptions::default()
-    };
+    let generated = ReadOptions { page_size: NonZeroU64::new(16384), ..ReadOptions::default() };
     let source = Source::parse_with("tpcb:scale=1,refs=2000", &generated).unwrap();
     let (folded, known) = read(&source, 100);
     assert!(known.unwrap().ranges().is_empty());
@@ -458,27 +363,16 @@ fn parts_share_classes_by_name() {
 #[test]
 fn generators_of_databases_have_classes() {
     for (spec, relations) in [
-        (
-            "tpcb:scale=2,refs=3000",
-            &["accounts", "history", "branches_key"][..],
-        ),
-        (
-            "tpcc:warehouses=1,refs=20000",
-            &["stock", "orders", "item_key"],
-        ),
-        (
-            "tatp:subscribers=5000,refs=5000",
-            &["subscriber", "access_info_key"],
-        ),
+        ("tpcb:scale=2,refs=3000", &["accounts", "history", "branches_key"][..]),
+        ("tpcc:warehouses=1,refs=20000", &["stock", "orders", "item_key"]),
+        ("tatp:subscribers=5000,refs=5000", &["subscriber", "access_info_key"]),
         ("btree:records=100000,queries=2000", &["inner", "leaf"]),
     ] {
         let source = Source::parse(spec, None).unwrap();
         let (all, classes) = read(&source, 1000);
         let classes = classes.unwrap();
         for relation in relations {
-            let class = (1..)
-                .zip(classes.names())
-                .find(|(_, name)| name == relation);
+            let class = (1..).zip(classes.names()).find(|(_, name)| name == relation);
             let (class, _) = class.unwrap_or_else(|| panic!("{spec} has no {relation}"));
             assert!(all.classes.contains(&class), "{spec} references {relation}");
         }
@@ -490,10 +384,7 @@ fn generators_of_databases_have_classes() {
 
 #[test]
 fn leaves_of_a_generated_tree_are_the_last_of_their_paths() {
-    let source = Source::parse(
-        "btree:records=100000,queries=500,updates=0,scans=0,scan-updates=0",
-        None,
-    );
+    let source = Source::parse("btree:records=100000,queries=500,updates=0,scans=0,scan-updates=0", None);
     let (all, _) = read(&source.unwrap(), 1000);
     let height = all.len() / 500;
     assert!(height > 1);
@@ -515,36 +406,12 @@ fn statistics_count_classes() {
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");
-    write(
-        &path,
-        Format::Native,
-        &all,
-        Some(&PageClasses::named(names(&["x", "y"]))),
-    );
+    write(&path, Format::Native, &all, Some(&PageClasses::named(names(&["x", "y"]))));
     let source = open(&path, &ReadOptions::default());
-    let statistics =
-        TraceStatistics::from_reader(&mut source.open_with_classes().unwrap()).unwrap();
-    let classes: Vec<_> = statistics
-        .classes
-        .iter()
-        .map(|one| {
-            (
-                one.class,
-                one.name.as_deref(),
-                one.pages,
-                one.references,
-                one.writes,
-            )
-        })
-        .collect();
-    assert_eq!(
-        classes,
-        [
-            (0, None, 0, 2, 1),
-            (5, None, 2, 2, 1),
-            (2, Some("y"), 1, 1, 0)
-        ]
-    );
+    let statistics = TraceStatistics::from_reader(&mut source.open_with_classes().unwrap()).unwrap();
+    let classes: Vec<_> =
+        statistics.classes.iter().map(|one| (one.class, one.name.as_deref(), one.pages, one.references, one.writes)).collect();
+    assert_eq!(classes, [(0, None, 0, 2, 1), (5, None, 2, 2, 1), (2, Some("y"), 1, 1, 0)]);
     assert_eq!(statistics.classes[0].reference_share, 0.4);
     let without = TraceStatistics::from_reader(&mut source.open().unwrap()).unwrap();
     assert!(without.classes.is_empty());

@@ -36,54 +36,33 @@ fn has(message: &str, parts: &[&str]) {
 #[test]
 fn names_without_a_trace() {
     let error = |name: &str| Source::parse(name, None).unwrap_err();
-    has(
-        &error("no/such.u32").to_string(),
-        &["no/such.u32: no such file", "zipf, uniform"],
-    );
+    has(&error("no/such.u32").to_string(), &["no/such.u32: no such file", "zipf, uniform"]);
     has(&error("/tmp").to_string(), &["/tmp: is a directory"]);
     let unknown = error("zpif:pages=10");
     assert!(unknown.is_usage());
-    has(
-        &unknown.to_string(),
-        &["no generator is called 'zpif' (did you mean 'zipf'?)"],
-    );
+    has(&unknown.to_string(), &["no generator is called 'zpif' (did you mean 'zipf'?)"]);
     // A path with a colon is not a generator.
     has(&error("c:/no such").to_string(), &["no such file"]);
     has(&error("two\nlines").to_string(), &["two\\nlines"]);
     has(&error("").to_string(), &["no such file"]);
     assert!(!error(&"long".repeat(2000)).to_string().contains('\n'));
-    assert!(matches!(
-        error("a\0b"),
-        TraceError::Io { .. } | TraceError::NotFound { .. }
-    ));
+    assert!(matches!(error("a\0b"), TraceError::Io { .. } | TraceError::NotFound { .. }));
 }
 
 #[test]
 fn unknown_formats() {
     let scratch = Scratch::new();
     let empty = scratch.file("empty", "");
-    has(
-        &refusal(&empty, None),
-        &["is empty", "native, text, u32", "--trace-format"],
-    );
+    has(&refusal(&empty, None), &["is empty", "native, text, u32", "--trace-format"]);
     let strange = scratch.file("strange.bin", [7; 1000]);
-    has(
-        &refusal(&strange, None),
-        &["neither its name nor its content", "native, text, u32"],
-    );
+    has(&refusal(&strange, None), &["neither its name nor its content", "native, text, u32"]);
     let comments = scratch.file("comments", "# nothing\n");
-    has(
-        &refusal(&comments, None),
-        &["neither its name nor its content"],
-    );
+    has(&refusal(&comments, None), &["neither its name nor its content"]);
 
     // Where the format is known, an empty file is an empty trace.
     assert!(read(&empty, Some(Format::Text)).unwrap().is_empty());
     assert!(read(&empty, Some(Format::U32)).unwrap().is_empty());
-    has(
-        &refusal(&empty, Some(Format::Native)),
-        &["Parquet", "does not begin with PAR1"],
-    );
+    has(&refusal(&empty, Some(Format::Native)), &["Parquet", "does not begin with PAR1"]);
 }
 
 #[test]
@@ -92,11 +71,7 @@ fn bad_lines() {
     for (text, line, found) in [
         ("R 1\nW 2\nX 3\n", 3, "'X 3'"),
         ("# c\n\nR 1\n12 R\n", 4, "'12 R'"),
-        (
-            "R 1\nR 18446744073709551616\n",
-            2,
-            "'R 18446744073709551616'",
-        ),
+        ("R 1\nR 18446744073709551616\n", 2, "'R 18446744073709551616'"),
         ("R 1\nR -5", 2, "'R -5'"),
         ("R 1\nR\n", 2, "'R'"),
         ("R 1\r\nW one\r\n", 2, "'W one'"),
@@ -104,22 +79,13 @@ fn bad_lines() {
     ] {
         let path = scratch.file("bad.txt", text);
         let message = refusal(&path, None);
-        has(
-            &message,
-            &[&format!("bad.txt, line {line}: expected "), found],
-        );
+        has(&message, &[&format!("bad.txt, line {line}: expected "), found]);
     }
     let lines: String = (0..100_000).map(|i| format!("R {i}\n")).collect();
     let path = scratch.file("bad.txt", lines + "oops\n");
-    has(
-        &refusal(&path, None),
-        &["line 100001: expected `R 123` or `W 123`", "found 'oops'"],
-    );
+    has(&refusal(&path, None), &["line 100001: expected `R 123` or `W 123`", "found 'oops'"]);
     let path = scratch.file("bad.txt", vec![b'R'; 1 << 20]);
-    has(
-        &refusal(&path, None),
-        &["line 1: expected lines shorter than 256 KiB", "…'"],
-    );
+    has(&refusal(&path, None), &["line 1: expected lines shorter than 256 KiB", "…'"]);
     let path = scratch.file("bad.txt", b"R 1\n\xFF\xFE\n");
     has(&refusal(&path, None), &["line 2"]);
 }
@@ -128,10 +94,7 @@ fn bad_lines() {
 fn bad_words() {
     let scratch = Scratch::new();
     let path = scratch.file("odd.u32", [0; 10]);
-    has(
-        &refusal(&path, None),
-        &["10 bytes are not a whole number of 32-bit words"],
-    );
+    has(&refusal(&path, None), &["10 bytes are not a whole number of 32-bit words"]);
     let path = scratch.file("odd.u32.zst", zstd::encode_all(&[0; 10][..], 3).unwrap());
     has(&refusal(&path, None), &["10 bytes are not"]);
 
@@ -140,18 +103,12 @@ fn bad_words() {
         ("{", "not JSON"),
         ("", "not JSON"),
         ("[1]", "expected a JSON object"),
-        (
-            r#"{"page_size": "8k"}"#,
-            r#"page_size is "8k", expected a whole number"#,
-        ),
+        (r#"{"page_size": "8k"}"#, r#"page_size is "8k", expected a whole number"#),
         (r#"{"database_pages": -1}"#, "database_pages is -1"),
         (r#"{"name": 7}"#, "name is 7, expected a string"),
     ] {
         scratch.file("trace.json", json);
-        has(
-            &refusal(&path, None),
-            &["trace.json: bad trace metadata", problem],
-        );
+        has(&refusal(&path, None), &["trace.json: bad trace metadata", problem]);
     }
     scratch.file("trace.json", r#"{"name": null, "other": {}}"#);
     assert_eq!(read(&path, None).unwrap().len(), 2);
@@ -163,10 +120,7 @@ fn pages_too_large_for_u32_leave_the_old_file() {
     let path = scratch.file("trace.u32", "old!");
     let all = Batch::from_iter([(1, true), (1 << 31, false)]);
     let error = write(&path, Format::U32, &Metadata::default(), &all).unwrap_err();
-    has(
-        &one_line(&path, &error),
-        &["page 2147483648 does not fit", "native"],
-    );
+    has(&one_line(&path, &error), &["page 2147483648 does not fit", "native"]);
     assert_eq!(fs::read(&path).unwrap(), b"old!");
     assert_eq!(fs::read_dir(scratch.0.path()).unwrap().count(), 1);
 }
@@ -188,26 +142,11 @@ fn a_full_disk() {
 
 #[test]
 fn tables_that_are_not_traces() {
-    has(
-        &refusal(&data("null.parquet"), None),
-        &["row 2 (the first is 0)", "page is null"],
-    );
-    has(
-        &refusal(&data("negative.parquet"), None),
-        &["row 3 (the first is 0)", "page is negative"],
-    );
-    has(
-        &refusal(&data("types.parquet"), None),
-        &["column 'page' is DOUBLE", "cast"],
-    );
-    has(
-        &refusal(&data("columns.parquet"), None),
-        &["no column 'write'", "page, is_write"],
-    );
-    has(
-        &refusal(&data("list.parquet"), None),
-        &["no column 'page'", "page.list.element"],
-    );
+    has(&refusal(&data("null.parquet"), None), &["row 2 (the first is 0)", "page is null"]);
+    has(&refusal(&data("negative.parquet"), None), &["row 3 (the first is 0)", "page is negative"]);
+    has(&refusal(&data("types.parquet"), None), &["column 'page' is DOUBLE", "cast"]);
+    has(&refusal(&data("columns.parquet"), None), &["no column 'write'", "page, is_write"]);
+    has(&refusal(&data("list.parquet"), None), &["no column 'page'", "page.list.element"]);
 }
 
 /// Valid files of every kind that has a structure to damage.
@@ -218,10 +157,7 @@ fn a_footer_that_would_take_hours_to_count() {
     let booleans = [0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 7];
     for (name, footer) in [
         ("once.parquet", [&[0xF9][..], &booleans, &[0]].concat()),
-        (
-            "often.parquet",
-            [&[0xF9, 0xF9, 100][..], &booleans.repeat(100), &[0]].concat(),
-        ),
+        ("often.parquet", [&[0xF9, 0xF9, 100][..], &booleans.repeat(100), &[0]].concat()),
     ] {
         let length = (footer.len() as u32).to_le_bytes();
         let bytes = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
@@ -232,35 +168,15 @@ fn a_footer_that_would_take_hours_to_count() {
 
 fn valid() -> Vec<(String, Vec<u8>)> {
     let scratch = Scratch::new();
-    let metadata = Metadata {
-        name: Some("n".to_owned()),
-        page_size: Some(1),
-        database_pages: Some(2),
-        ..Metadata::default()
-    };
+    let metadata = Metadata { name: Some("n".to_owned()), page_size: Some(1), database_pages: Some(2), ..Metadata::default() };
     let mut files = Vec::new();
-    for name in [
-        "a.parquet",
-        "b.parquet.zst",
-        "c.txt.gz",
-        "d.txt.zst",
-        "e.u32.gz",
-        "f.u32.zst",
-    ] {
+    for name in ["a.parquet", "b.parquet.zst", "c.txt.gz", "d.txt.zst", "e.u32.gz", "f.u32.zst"] {
         let path = scratch.path(name);
         let format = Format::of_name(&path).unwrap();
         write(&path, format, &metadata, &some(400, 1000)).unwrap();
         files.push((name.to_owned(), fs::read(&path).unwrap()));
     }
-    for name in [
-        "pandas",
-        "pyarrow",
-        "polars",
-        "duckdb",
-        "duckdb-32",
-        "null",
-        "list",
-    ] {
+    for name in ["pandas", "pyarrow", "polars", "duckdb", "duckdb-32", "null", "list"] {
         let name = format!("{name}.parquet");
         files.push((name.clone(), fs::read(data(&name)).unwrap()));
     }
@@ -308,8 +224,7 @@ fn every_byte_damaged() {
                 if let Err(error) = read(&path, None) {
                     let message = one_line(&path, &error);
                     let panicked = ["column start and length", "out of range", "overflow"];
-                    decoder_gave_up +=
-                        usize::from(panicked.iter().any(|part| message.contains(part)));
+                    decoder_gave_up += usize::from(panicked.iter().any(|part| message.contains(part)));
                 }
             }
         }

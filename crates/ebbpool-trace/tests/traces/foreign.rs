@@ -141,9 +141,8 @@ const OBJECTS: [(u64, u64, u64, u64); 7] = [
 
 fn oracle_general() -> Vec<u8> {
     let numbered = OBJECTS.iter().zip(0u64..);
-    let records = numbered.map(|(&(object, size, _, next), number)| {
-        record(&[(4, 100 + number), (8, object), (4, size), (8, next)])
-    });
+    let records =
+        numbered.map(|(&(object, size, _, next), number)| record(&[(4, 100 + number), (8, object), (4, size), (8, next)]));
     records.collect::<Vec<_>>().concat()
 }
 
@@ -163,21 +162,8 @@ fn lcs(version: u64, header: usize) -> Vec<u8> {
         let operation_and_tenant = operation | 5 << 8;
         file.extend(match version {
             1 => record(&[(4, number), (8, object), (4, size), (8, next)]),
-            2 => record(&[
-                (4, number),
-                (8, object),
-                (4, size),
-                (4, operation_and_tenant),
-                (8, next),
-            ]),
-            _ => record(&[
-                (4, number),
-                (8, object),
-                (8, size),
-                (4, operation_and_tenant),
-                (4, 3600),
-                (8, next),
-            ]),
+            2 => record(&[(4, number), (8, object), (4, size), (4, operation_and_tenant), (8, next)]),
+            _ => record(&[(4, number), (8, object), (8, size), (4, operation_and_tenant), (4, 3600), (8, next)]),
         });
         let features = [0, 0, 0, 0, 1, 2, 4, 8, 16][version as usize];
         file.resize(file.len() + 4 * features, 0xEE);
@@ -204,34 +190,20 @@ enum Recognition {
 
 fn samples() -> Vec<Sample> {
     let disk = 383_496_192 / 4096;
-    let mut msr: Vec<(u64, bool)> = (disk..disk + 8)
-        .map(|page| (VOLUME + page, false))
-        .collect();
-    msr.extend([
-        (VOLUME, true),
-        (VOLUME + 1, true),
-        (0, false),
-        (257 * VOLUME + 1, true),
-    ]);
+    let mut msr: Vec<(u64, bool)> = (disk..disk + 8).map(|page| (VOLUME + page, false)).collect();
+    msr.extend([(VOLUME, true), (VOLUME + 1, true), (0, false), (257 * VOLUME + 1, true)]);
     let fio = vec![(0, false), (1, false), (2, true), (VOLUME, true)];
     let commands = vec![(1, false), (2, false), (1, true), (10, true)];
-    let objects = vec![
-        (11, false),
-        (u64::MAX, true),
-        (11, true),
-        (12, false),
-        (12, false),
-    ];
+    let objects = vec![(11, false), (u64::MAX, true), (11, true), (12, false), (12, false)];
     let read_objects = [11, u64::MAX, 11, 11, 12, 12].map(|page| (page, false));
-    let sample =
-        |name, format, content: &[u8], references: &[(u64, bool)], recognised, notes| Sample {
-            name,
-            format,
-            content: content.to_vec(),
-            references: references.to_vec(),
-            recognised,
-            notes,
-        };
+    let sample = |name, format, content: &[u8], references: &[(u64, bool)], recognised, notes| Sample {
+        name,
+        format,
+        content: content.to_vec(),
+        references: references.to_vec(),
+        recognised,
+        notes,
+    };
     let mut samples = vec![
         sample(
             "a.spc",
@@ -241,38 +213,10 @@ fn samples() -> Vec<Sample> {
             Recognition::Guess,
             0,
         ),
-        sample(
-            "a.msr",
-            Format::Msr,
-            MSR.as_bytes(),
-            &msr,
-            Recognition::Magic,
-            0,
-        ),
-        sample(
-            "a.csv",
-            Format::Msr,
-            MSR.as_bytes(),
-            &msr,
-            Recognition::Magic,
-            0,
-        ),
-        sample(
-            "a.iolog",
-            Format::Fio,
-            FIO_2.as_bytes(),
-            &fio,
-            Recognition::Magic,
-            0,
-        ),
-        sample(
-            "b.iolog",
-            Format::Fio,
-            FIO_3.as_bytes(),
-            &fio,
-            Recognition::Magic,
-            0,
-        ),
+        sample("a.msr", Format::Msr, MSR.as_bytes(), &msr, Recognition::Magic, 0),
+        sample("a.csv", Format::Msr, MSR.as_bytes(), &msr, Recognition::Magic, 0),
+        sample("a.iolog", Format::Fio, FIO_2.as_bytes(), &fio, Recognition::Magic, 0),
+        sample("b.iolog", Format::Fio, FIO_3.as_bytes(), &fio, Recognition::Magic, 0),
         sample(
             "a.blkparse",
             Format::Blkparse,
@@ -281,22 +225,8 @@ fn samples() -> Vec<Sample> {
             Recognition::Guess,
             0,
         ),
-        sample(
-            "a.lirs",
-            Format::Lirs,
-            LIRS.as_bytes(),
-            &[(5, false), (u64::MAX, false), (5, false)],
-            Recognition::Guess,
-            1,
-        ),
-        sample(
-            "a.trc",
-            Format::Lirs,
-            LIRS.as_bytes(),
-            &[(5, false), (u64::MAX, false), (5, false)],
-            Recognition::Guess,
-            1,
-        ),
+        sample("a.lirs", Format::Lirs, LIRS.as_bytes(), &[(5, false), (u64::MAX, false), (5, false)], Recognition::Guess, 1),
+        sample("a.trc", Format::Lirs, LIRS.as_bytes(), &[(5, false), (u64::MAX, false), (5, false)], Recognition::Guess, 1),
         sample(
             "a.lis",
             Format::Arc,
@@ -305,67 +235,21 @@ fn samples() -> Vec<Sample> {
             Recognition::Guess,
             1,
         ),
-        sample(
-            "a.vscsi",
-            Format::Vscsi,
-            &vscsi(1),
-            &commands,
-            Recognition::Guess,
-            0,
-        ),
-        sample(
-            "b.vscsi",
-            Format::Vscsi,
-            &vscsi(2),
-            &commands,
-            Recognition::Guess,
-            0,
-        ),
-        sample(
-            "a.oracleGeneral.bin",
-            Format::OracleGeneral,
-            &oracle_general(),
-            &read_objects,
-            Recognition::Guess,
-            2,
-        ),
-        sample(
-            "1.lcs",
-            Format::Lcs,
-            &lcs(1, 8192),
-            &read_objects,
-            Recognition::Magic,
-            2,
-        ),
+        sample("a.vscsi", Format::Vscsi, &vscsi(1), &commands, Recognition::Guess, 0),
+        sample("b.vscsi", Format::Vscsi, &vscsi(2), &commands, Recognition::Guess, 0),
+        sample("a.oracleGeneral.bin", Format::OracleGeneral, &oracle_general(), &read_objects, Recognition::Guess, 2),
+        sample("1.lcs", Format::Lcs, &lcs(1, 8192), &read_objects, Recognition::Magic, 2),
     ];
     for version in 2..=8 {
         let content = lcs(version, 8192);
-        samples.push(sample(
-            "n.lcs",
-            Format::Lcs,
-            &content,
-            &objects,
-            Recognition::Magic,
-            2,
-        ));
+        samples.push(sample("n.lcs", Format::Lcs, &content, &objects, Recognition::Magic, 2));
     }
-    samples.push(sample(
-        "early.lcs",
-        Format::Lcs,
-        &lcs(2, 1024),
-        &objects,
-        Recognition::Magic,
-        2,
-    ));
+    samples.push(sample("early.lcs", Format::Lcs, &lcs(2, 1024), &objects, Recognition::Magic, 2));
     samples
 }
 
 fn options(format: Option<Format>) -> ReadOptions {
-    ReadOptions {
-        format,
-        page_size: NonZeroU64::new(4096),
-        ..ReadOptions::default()
-    }
+    ReadOptions { format, page_size: NonZeroU64::new(4096), ..ReadOptions::default() }
 }
 
 fn source(path: &Path, options: &ReadOptions) -> Result<Source, TraceError> {
@@ -380,18 +264,13 @@ fn read_as(name: &str, content: &[u8], options: &ReadOptions) -> Result<Batch, T
     let result = source(&path, options).and_then(|source| read_from(&source, 3));
     if let Err(error) = &result {
         let message = error.to_string();
-        assert!(
-            !message.contains('\n') && message.contains(name),
-            "{message}"
-        );
+        assert!(!message.contains('\n') && message.contains(name), "{message}");
     }
     result
 }
 
 fn refusal(name: &str, content: &[u8]) -> String {
-    read_as(name, content, &options(None))
-        .expect_err("must be refused")
-        .to_string()
+    read_as(name, content, &options(None)).expect_err("must be refused").to_string()
 }
 
 #[test]
@@ -400,10 +279,7 @@ fn samples_are_read_by_name_and_by_the_users_format() {
     for sample in samples() {
         let expected: Batch = sample.references.iter().copied().collect();
         let zipped = zstd::encode_all(&sample.content[..], 3).unwrap();
-        for (name, content) in [
-            (sample.name.to_owned(), &sample.content),
-            (format!("{}.zst", sample.name), &zipped),
-        ] {
+        for (name, content) in [(sample.name.to_owned(), &sample.content), (format!("{}.zst", sample.name), &zipped)] {
             let path = directory.path().join(&name);
             fs::write(&path, content).unwrap();
             let source = source(&path, &options(None)).unwrap();
@@ -432,16 +308,8 @@ fn the_content_decides_where_the_name_does_not() {
         let source = source(&path, &options(None)).unwrap();
         assert_eq!(source.formats().unwrap(), [Some(sample.format)]);
         let reader = source.open().unwrap();
-        let guessed = reader
-            .notes()
-            .iter()
-            .any(|note| note.contains("looks like"));
-        assert_eq!(
-            guessed,
-            sample.recognised == Recognition::Guess,
-            "{:?}",
-            reader.notes()
-        );
+        let guessed = reader.notes().iter().any(|note| note.contains("looks like"));
+        assert_eq!(guessed, sample.recognised == Recognition::Guess, "{:?}", reader.notes());
     }
 }
 
@@ -462,18 +330,10 @@ fn requests_in_bytes_need_a_page_size() {
             }
         }
     }
-    let sectors = ReadOptions {
-        page_size: NonZeroU64::new(512),
-        ..ReadOptions::default()
-    };
+    let sectors = ReadOptions { page_size: NonZeroU64::new(512), ..ReadOptions::default() };
     assert_eq!(
         read_as("a.spc", SPC.as_bytes(), &sectors).unwrap().pages,
-        [
-            &[15, 16],
-            &(8..16).map(|page| VOLUME + page).collect::<Vec<_>>()[..],
-            &[7]
-        ]
-        .concat()
+        [&[15, 16], &(8..16).map(|page| VOLUME + page).collect::<Vec<_>>()[..], &[7]].concat()
     );
 }
 
@@ -497,124 +357,40 @@ fn bad_lines_name_their_number_and_can_be_left_out() {
         ("a.spc", "0,1,512,r,0.1", "0,1,512,x,0.1", "opcode R or W"),
         ("a.spc", "0,1,512,r,0.1", "0,1,512,r", "`ASU,LBA,size"),
         ("a.spc", "0,1,512,r,0.1", "-1,1,512,r,0.1", "`ASU,LBA,size"),
-        (
-            "a.spc",
-            "0,1,512,r,0.1",
-            "65536,1,512,r,0.1",
-            "65536 volumes",
-        ),
-        (
-            "a.spc",
-            "0,1,512,r,0.1",
-            "0,1,1099511627777,r,0.1",
-            "2^40 bytes",
-        ),
-        (
-            "a.spc",
-            "0,1,512,r,0.1",
-            "0,18446744073709551615,512,r,0.1",
-            "below 2^48 pages",
-        ),
-        (
-            "a.msr",
-            "1,h,0,Read,0,512,1",
-            "1,h,0,Reed,0,512,1",
-            "Read or Write",
-        ),
-        (
-            "a.msr",
-            "1,h,0,Read,0,512,1",
-            "1,h,0,Read,0,512",
-            "`Timestamp",
-        ),
-        (
-            "a.msr",
-            "1,h,0,Read,0,512,1",
-            "1,h,0,Read,0,512,1,2",
-            "`Timestamp",
-        ),
-        (
-            "a.msr",
-            "1,h,0,Read,0,512,1",
-            "1,h,256,Read,0,512,1",
-            "below 256",
-        ),
-        (
-            "a.iolog",
-            "fio version 2 iolog\na read 0 1",
-            "a raed 0 1",
-            "`file action",
-        ),
-        (
-            "a.iolog",
-            "fio version 2 iolog\na read 0 1",
-            "a read 0",
-            "`file action",
-        ),
-        (
-            "a.iolog",
-            "fio version 3 iolog\n5 a read 0 1",
-            "a read 0 1",
-            "`time file",
-        ),
+        ("a.spc", "0,1,512,r,0.1", "65536,1,512,r,0.1", "65536 volumes"),
+        ("a.spc", "0,1,512,r,0.1", "0,1,1099511627777,r,0.1", "2^40 bytes"),
+        ("a.spc", "0,1,512,r,0.1", "0,18446744073709551615,512,r,0.1", "below 2^48 pages"),
+        ("a.msr", "1,h,0,Read,0,512,1", "1,h,0,Reed,0,512,1", "Read or Write"),
+        ("a.msr", "1,h,0,Read,0,512,1", "1,h,0,Read,0,512", "`Timestamp"),
+        ("a.msr", "1,h,0,Read,0,512,1", "1,h,0,Read,0,512,1,2", "`Timestamp"),
+        ("a.msr", "1,h,0,Read,0,512,1", "1,h,256,Read,0,512,1", "below 256"),
+        ("a.iolog", "fio version 2 iolog\na read 0 1", "a raed 0 1", "`file action"),
+        ("a.iolog", "fio version 2 iolog\na read 0 1", "a read 0", "`file action"),
+        ("a.iolog", "fio version 3 iolog\n5 a read 0 1", "a read 0 1", "`time file"),
         ("a.blkparse", event, "oops", "`major,minor cpu"),
-        (
-            "a.blkparse",
-            event,
-            "8,16 1 1 5 12 Q R 8 + 8 [a]",
-            "`major,minor cpu",
-        ),
-        (
-            "a.blkparse",
-            event,
-            "8,16 1 1 0.5 12 Q R 8 8 [a]",
-            "`sector + sectors`",
-        ),
-        (
-            "a.blkparse",
-            event,
-            "8,16 1 1 0.5 12 Q R 8 + ",
-            "`sector + sectors`",
-        ),
-        (
-            "a.blkparse",
-            event,
-            "8,16 1 1 0.5 12 Q R",
-            "`sector + sectors`",
-        ),
+        ("a.blkparse", event, "8,16 1 1 5 12 Q R 8 + 8 [a]", "`major,minor cpu"),
+        ("a.blkparse", event, "8,16 1 1 0.5 12 Q R 8 8 [a]", "`sector + sectors`"),
+        ("a.blkparse", event, "8,16 1 1 0.5 12 Q R 8 + ", "`sector + sectors`"),
+        ("a.blkparse", event, "8,16 1 1 0.5 12 Q R", "`sector + sectors`"),
         ("a.lirs", "1", "1 2", "a block number"),
         ("a.lirs", "1", "**", "a block number"),
         ("a.arc", "8 1 0 0", "8 1 0", "four numbers"),
         ("a.arc", "8 1 0 0", "8 1 0 0 0", "four numbers"),
         ("a.arc", "8 1 0 0", "8 2147483649 0 0", "2^31 blocks"),
-        (
-            "a.arc",
-            "8 1 0 0",
-            "18446744073709551615 2 0 0",
-            "below 2^64",
-        ),
+        ("a.arc", "8 1 0 0", "18446744073709551615 2 0 0", "below 2^64"),
     ] {
         let last = first.lines().last().unwrap();
         let text = format!("{first}\n{bad}\n{last}\n");
         let line = text.lines().count() - 1;
         let message = refusal(name, text.as_bytes());
         let place = format!("{name}, line {line}: expected ");
-        assert!(
-            message.contains(&place) && message.contains(expected),
-            "{message}"
-        );
-        let tolerant = ReadOptions {
-            bad_lines: 1,
-            ..options(None)
-        };
+        assert!(message.contains(&place) && message.contains(expected), "{message}");
+        let tolerant = ReadOptions { bad_lines: 1, ..options(None) };
         let left = read_as(name, text.as_bytes(), &tolerant).unwrap();
         assert_eq!(left.len(), 2, "{bad}");
     }
     let message = refusal("a.iolog", b"fio version 1 iolog\n");
-    assert!(
-        message.contains("line 1: expected `fio version 2 iolog`"),
-        "{message}"
-    );
+    assert!(message.contains("line 1: expected `fio version 2 iolog`"), "{message}");
 }
 
 #[test]
@@ -643,8 +419,7 @@ fn binary_traces_that_are_cut_off() {
             let truncated = &content[..content.len() - cut];
             let record = (truncated.len() - header) / size;
             let rest = (truncated.len() - header) % size;
-            let expected =
-                format!("record {record} (the first is 0): cut off after {rest} of {size} bytes");
+            let expected = format!("record {record} (the first is 0): cut off after {rest} of {size} bytes");
             assert!(refusal(name, truncated).contains(&expected));
             // The length of compressed data is not known beforehand.
             let zipped = zstd::encode_all(truncated, 3).unwrap();
@@ -654,10 +429,7 @@ fn binary_traces_that_are_cut_off() {
     }
     let whole_records_missing = &lcs(2, 8192)[..8192 + 3 * 28];
     let message = refusal("a.lcs", whole_records_missing);
-    assert!(
-        message.contains("record 3 (the first is 0): is missing, of 7"),
-        "{message}"
-    );
+    assert!(message.contains("record 3 (the first is 0): is missing, of 7"), "{message}");
     let zipped = zstd::encode_all(whole_records_missing, 3).unwrap();
     assert!(refusal("a.lcs.zst", &zipped).contains("is missing, of 7"));
 }
@@ -667,31 +439,20 @@ fn binary_traces_that_are_damaged() {
     let mut mixed = vscsi(2);
     mixed[40 * 3 + 3] = 1;
     let message = refusal("a.vscsi", &mixed);
-    assert!(
-        message.contains("record 3 (the first is 0): expected version 2"),
-        "{message}"
-    );
+    assert!(message.contains("record 3 (the first is 0): expected version 2"), "{message}");
     let message = refusal("a.vscsi", &[7; 80]);
     assert!(message.contains("neither version 1 nor 2"), "{message}");
 
     let mut operation = lcs(3, 8192);
     operation[8192 + 36 + 20] = 99;
     let message = refusal("a.lcs", &operation);
-    assert!(
-        message.contains("record 1 (the first is 0): expected an operation"),
-        "{message}"
-    );
+    assert!(message.contains("record 1 (the first is 0): expected an operation"), "{message}");
     let mut negative = lcs(3, 8192);
     negative[8192 + 12 + 7] = 0x80;
     assert!(refusal("a.lcs", &negative).contains("its size is -"));
     let message = refusal("a.lcs", &lcs_header(8192, 9, 0));
     assert!(message.contains("its version is 9"), "{message}");
-    for header in [
-        &lcs_header(2048, 1, 0)[..],
-        &lcs_header(8192, 1, 0)[..8191],
-        b"",
-        b"R 1\n",
-    ] {
+    for header in [&lcs_header(2048, 1, 0)[..], &lcs_header(8192, 1, 0)[..8191], b"", b"R 1\n"] {
         let message = refusal("a.lcs", header);
         assert!(message.contains("between magic numbers"), "{message}");
     }
@@ -733,16 +494,9 @@ fn parts_may_have_different_formats() {
         fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let parts = [
-        put("a.spc", SPC),
-        "uniform:refs=5".to_owned(),
-        put("a.lirs", LIRS),
-    ];
+    let parts = [put("a.spc", SPC), "uniform:refs=5".to_owned(), put("a.lirs", LIRS)];
     let source = Source::concat(&parts, &options(None)).unwrap();
-    assert_eq!(
-        source.formats().unwrap(),
-        [Some(Format::Spc), None, Some(Format::Lirs)]
-    );
+    assert_eq!(source.formats().unwrap(), [Some(Format::Spc), None, Some(Format::Lirs)]);
     assert_eq!(read_from(&source, 4).unwrap().len(), 4 + 5 + 3);
 }
 

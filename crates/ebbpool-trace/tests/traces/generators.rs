@@ -9,33 +9,15 @@ use ebbpool_trace::{Batch, ReadOptions, Source, TraceError, generators};
 fn the_bytes_are_pinned() {
     for (spec, expected) in [
         ("zipf", 0x9E01_44FE_4C66_BE72),
-        (
-            "zipf:pages=50000,refs=500000,read-alpha=0.4,write-alpha=1.2,write=0.3,seed=1",
-            0x87B3_BC96_FC5D_3601,
-        ),
-        (
-            "zipf:pages=1000,refs=100000,read-alpha=0.99,shared=true,seed=42",
-            0xACB7_97BB_4DDC_D228,
-        ),
-        (
-            "zipf:pages=1000,refs=100000,read-alpha=0,write-alpha=2.5,shared=true",
-            0x89F3_163C_CA09_B55A,
-        ),
+        ("zipf:pages=50000,refs=500000,read-alpha=0.4,write-alpha=1.2,write=0.3,seed=1", 0x87B3_BC96_FC5D_3601),
+        ("zipf:pages=1000,refs=100000,read-alpha=0.99,shared=true,seed=42", 0xACB7_97BB_4DDC_D228),
+        ("zipf:pages=1000,refs=100000,read-alpha=0,write-alpha=2.5,shared=true", 0x89F3_163C_CA09_B55A),
         ("uniform", 0xC671_FD7C_0A7A_CB48),
-        (
-            "uniform:pages=18446744073709551615,refs=1000,write=0.005,seed=7",
-            0x05A4_9575_83D2_B558,
-        ),
+        ("uniform:pages=18446744073709551615,refs=1000,write=0.005,seed=7", 0x05A4_9575_83D2_B558),
         ("self-similar", 0x19F4_AFE4_0122_5A00),
-        (
-            "self-similar:pages=777,refs=100000,skew=0.95/0.005,write=0.5,shuffled=true,seed=5",
-            0x08FF_8968_F9FB_FD47,
-        ),
+        ("self-similar:pages=777,refs=100000,skew=0.95/0.005,write=0.5,shuffled=true,seed=5", 0x08FF_8968_F9FB_FD47),
         ("scan-mix", 0xDF05_E9EC_A8CD_DFF4),
-        (
-            "scan-mix:scans=7,scan-length=333,scan-pages=100,scan-write=0.25",
-            0xC190_BBE6_2CCB_24EF,
-        ),
+        ("scan-mix:scans=7,scan-length=333,scan-pages=100,scan-write=0.25", 0xC190_BBE6_2CCB_24EF),
         ("btree", 0x82FD_3338_C51E_6792),
         (
             "btree:records=30000,key=3,value=20,page-size=512,fill=0.8,queries=5000,updates=5000,scans=100,scan-updates=100,intensity=0.2,length=100,skew=0.9/0.1,scattered=true,seed=5",
@@ -45,14 +27,8 @@ fn the_bytes_are_pinned() {
             "btree:records=3,value=100,page-size=1024,fill=1,queries=50,updates=50,scans=10,scan-updates=10,length=2",
             0x6A1E_F0B2_8FF1_61D1,
         ),
-        (
-            "workload-dynamics:base=(uniform:refs=100000)",
-            0xB9D3_6D43_5013_84F4,
-        ),
-        (
-            "workload-dynamics:base=(uniform:refs=100000),model=wm2,reading=absolute,epoch=999,seed=3",
-            0x2817_1B4A_C518_163C,
-        ),
+        ("workload-dynamics:base=(uniform:refs=100000)", 0xB9D3_6D43_5013_84F4),
+        ("workload-dynamics:base=(uniform:refs=100000),model=wm2,reading=absolute,epoch=999,seed=3", 0x2817_1B4A_C518_163C),
     ] {
         let found = checksum(&generate(spec));
         assert_eq!(found, expected, "{spec}: {found:#018X}");
@@ -81,82 +57,36 @@ fn generators_state_their_metadata() {
 
 #[test]
 fn defaults() {
-    let full =
-        "zipf:pages=10000,refs=1000000,read-alpha=1,write-alpha=1,write=0.3,shared=false,seed=1";
+    let full = "zipf:pages=10000,refs=1000000,read-alpha=1,write-alpha=1,write=0.3,shared=false,seed=1";
     assert_eq!(generate("zipf"), generate(full));
-    assert_eq!(
-        generate("zipf:"),
-        generate("zipf: write-alpha=1.0 , read-alpha=1.00")
-    );
-    assert_eq!(
-        generate("zipf:refs=1000,read-alpha=0.7"),
-        generate("zipf:refs=1000,read-alpha=0.7,write-alpha=0.7")
-    );
-    assert_ne!(
-        generate("zipf:refs=1000,seed=1"),
-        generate("zipf:refs=1000,seed=2")
-    );
-    assert_eq!(
-        generate("uniform"),
-        generate("uniform:pages=10000,refs=1000000,write=0.3,seed=1")
-    );
+    assert_eq!(generate("zipf:"), generate("zipf: write-alpha=1.0 , read-alpha=1.00"));
+    assert_eq!(generate("zipf:refs=1000,read-alpha=0.7"), generate("zipf:refs=1000,read-alpha=0.7,write-alpha=0.7"));
+    assert_ne!(generate("zipf:refs=1000,seed=1"), generate("zipf:refs=1000,seed=2"));
+    assert_eq!(generate("uniform"), generate("uniform:pages=10000,refs=1000000,write=0.3,seed=1"));
     let names: Vec<&str> = generators().map(|info| info.name).collect();
-    assert_eq!(
-        names,
-        [
-            "zipf",
-            "uniform",
-            "self-similar",
-            "scan-mix",
-            "btree",
-            "workload-dynamics",
-            "tpcc",
-            "tpcb",
-            "tatp"
-        ]
-    );
+    assert_eq!(names, ["zipf", "uniform", "self-similar", "scan-mix", "btree", "workload-dynamics", "tpcc", "tpcb", "tatp"]);
 }
 
 #[test]
 fn bad_parameters() {
     for (spec, parts) in [
-        (
-            "zipf:page=5",
-            &[
-                "unknown parameter 'page' (did you mean 'pages'?)",
-                "it takes pages, refs, read-alpha",
-            ][..],
-        ),
+        ("zipf:page=5", &["unknown parameter 'page' (did you mean 'pages'?)", "it takes pages, refs, read-alpha"][..]),
         (
             "zipf:skew=5",
-            &[
-                "unknown parameter 'skew'; it takes pages (a whole number from 1 to 1000000000; default 10000), refs",
-            ],
+            &["unknown parameter 'skew'; it takes pages (a whole number from 1 to 1000000000; default 10000), refs"],
         ),
-        (
-            "zipf:pages=0",
-            &["pages=0: expected a whole number from 1 to 1000000000"],
-        ),
+        ("zipf:pages=0", &["pages=0: expected a whole number from 1 to 1000000000"]),
         ("zipf:pages=1000000001", &["expected a whole number from 1"]),
         ("zipf:pages=-1", &["pages=-1: expected"]),
         ("zipf:pages=", &["pages=: expected"]),
         ("zipf:pages=1e6", &["pages=1e6: expected"]),
         ("zipf:pages", &["'pages' is not of the form NAME=VALUE"]),
         ("zipf:pages=1,pages=2", &["'pages' is given twice"]),
-        (
-            "zipf:write=1.1",
-            &["write=1.1: expected a decimal number from 0 to 1"],
-        ),
+        ("zipf:write=1.1", &["write=1.1: expected a decimal number from 0 to 1"]),
         ("zipf:write=-0.1", &["expected a decimal number"]),
-        (
-            "zipf:read-alpha=11",
-            &["expected a decimal number from 0 to 10"],
-        ),
+        ("zipf:read-alpha=11", &["expected a decimal number from 0 to 10"]),
         ("zipf:shared=yes", &["shared=yes: expected true or false"]),
-        (
-            "uniform:seed=18446744073709551616",
-            &["expected a whole number from 0 to 2^64-1"],
-        ),
+        ("uniform:seed=18446744073709551616", &["expected a whole number from 0 to 2^64-1"]),
         ("uniform:read-alpha=1", &["unknown parameter 'read-alpha'"]),
         ("uniform:pages=1\n2", &["pages=1\\n2: expected"]),
     ] {
@@ -174,13 +104,7 @@ fn bad_parameters() {
 fn a_file_takes_precedence_over_a_generator() {
     // The current directory of tests is the crate's.
     let source = Source::parse("Cargo.toml", None).unwrap();
-    assert!(
-        source
-            .open()
-            .unwrap_err()
-            .to_string()
-            .starts_with("Cargo.toml: ")
-    );
+    assert!(source.open().unwrap_err().to_string().starts_with("Cargo.toml: "));
 }
 
 /// How often each page was referenced, hottest first.
@@ -194,10 +118,7 @@ fn ranked(pages: usize, references: impl Iterator<Item = u64>) -> Vec<f64> {
 }
 
 fn of(batch: &Batch, write: bool) -> impl Iterator<Item = u64> + '_ {
-    batch
-        .iter()
-        .filter(move |reference| reference.1 == write)
-        .map(|reference| reference.0)
+    batch.iter().filter(move |reference| reference.1 == write).map(|reference| reference.0)
 }
 
 /// Chi-square of counts against expectations, in standard deviations from its
@@ -222,8 +143,7 @@ fn reads_and_writes_follow_their_power_laws() {
     // With few pages, popularities differ enough for sorting by count to find the true
     // ranks, except at alpha 0, where all are equal.
     for (read, write) in [("0", "1.2"), ("0.5", "0"), ("1", "0.5"), ("1.2", "1")] {
-        let spec =
-            format!("zipf:pages=20,refs=1000000,read-alpha={read},write-alpha={write},write=0.5");
+        let spec = format!("zipf:pages=20,refs=1000000,read-alpha={read},write-alpha={write},write=0.5");
         let batch = generate(&spec);
         for (writes, alpha) in [(false, read), (true, write)] {
             let alpha: f64 = alpha.parse().unwrap();
@@ -238,22 +158,15 @@ fn reads_and_writes_follow_their_power_laws() {
 #[test]
 fn the_hottest_pages_get_their_share() {
     for alpha in ["0", "0.5", "1", "1.2"] {
-        let batch = generate(&format!(
-            "zipf:pages=10000,refs=400000,read-alpha={alpha},write=0"
-        ));
+        let batch = generate(&format!("zipf:pages=10000,refs=400000,read-alpha={alpha},write=0"));
         let alpha: f64 = alpha.parse().unwrap();
         let counts = ranked(10_000, of(&batch, false));
-        let weights: Vec<f64> = (1..=10_000)
-            .map(|rank| f64::from(rank).powf(-alpha))
-            .collect();
+        let weights: Vec<f64> = (1..=10_000).map(|rank| f64::from(rank).powf(-alpha)).collect();
         let share = |values: &[f64]| values[..100].iter().sum::<f64>() / values.iter().sum::<f64>();
         let (found, expected) = (share(&counts), share(&weights));
         // Sorting by count slightly overstates the share of the hottest pages.
         let allowed = if alpha == 0.0 { 0.005 } else { 0.003 };
-        assert!(
-            (found - expected).abs() < allowed,
-            "{alpha}: {found} {expected}"
-        );
+        assert!((found - expected).abs() < allowed, "{alpha}: {found} {expected}");
     }
 }
 
@@ -269,21 +182,12 @@ fn uniform_is_uniform() {
 
 #[test]
 fn write_ratios_are_exact_in_expectation() {
-    for (write, share) in [
-        ("0", 0.0f64),
-        ("1", 1.0),
-        ("0.5", 0.5),
-        ("0.125", 0.125),
-        ("0.001", 0.001),
-    ] {
+    for (write, share) in [("0", 0.0f64), ("1", 1.0), ("0.5", 0.5), ("0.125", 0.125), ("0.001", 0.001)] {
         for generator in ["zipf", "uniform"] {
             let batch = generate(&format!("{generator}:refs=200000,write={write}"));
             let writes = batch.writes.iter().filter(|&&write| write).count() as f64;
             let deviation = (200_000.0 * share * (1.0 - share)).sqrt();
-            assert!(
-                (writes - 200_000.0 * share).abs() <= 4.0 * deviation,
-                "{write}: {writes}"
-            );
+            assert!((writes - 200_000.0 * share).abs() <= 4.0 * deviation, "{write}: {writes}");
         }
     }
 }
@@ -300,10 +204,7 @@ fn rankings_are_shared_only_on_request() {
     let common = |spec: &str| {
         let batch = generate(spec);
         let reads = hottest(&batch, false);
-        hottest(&batch, true)
-            .iter()
-            .filter(|page| reads.contains(page))
-            .count()
+        hottest(&batch, true).iter().filter(|page| reads.contains(page)).count()
     };
     let spec = "zipf:pages=1000,refs=400000,read-alpha=1.2,write=0.5";
     assert!(common(spec) <= 2);
@@ -320,15 +221,8 @@ fn self_similar_weights(pages: u32, a: f64, b: f64) -> Vec<f64> {
 
 #[test]
 fn self_similar_follows_gray() {
-    for (skew, a, b) in [
-        ("0.8/0.2", 0.8, 0.2),
-        ("0.9/0.1", 0.9, 0.1),
-        ("0.5/0.25", 0.5, 0.25),
-        ("0.3/0.3", 0.3, 0.3),
-    ] {
-        let batch = generate(&format!(
-            "self-similar:pages=500,refs=1000000,skew={skew},write=0.4"
-        ));
+    for (skew, a, b) in [("0.8/0.2", 0.8, 0.2), ("0.9/0.1", 0.9, 0.1), ("0.5/0.25", 0.5, 0.25), ("0.3/0.3", 0.3, 0.3)] {
+        let batch = generate(&format!("self-similar:pages=500,refs=1000000,skew={skew},write=0.4"));
         for write in [false, true] {
             let mut counts = vec![0.0; 500];
             of(&batch, write).for_each(|page| counts[page as usize] += 1.0);
@@ -345,10 +239,7 @@ fn self_similarity_holds_at_every_level() {
         let share = 0.8f64.powi(level);
         let hot = batch.pages.iter().filter(|&&page| page < pages).count() as f64;
         let deviation = (1e6 * share * (1.0 - share)).sqrt();
-        assert!(
-            (hot - 1e6 * share).abs() < 4.0 * deviation,
-            "level {level}: {hot}"
-        );
+        assert!((hot - 1e6 * share).abs() < 4.0 * deviation, "level {level}: {hot}");
     }
     // Shuffled, other pages have the same shares.
     let shuffled = generate("self-similar:pages=10000,refs=1000000,shuffled=true");
@@ -408,13 +299,10 @@ fn scan_mix_is_zipf_with_scans_between() {
         }
         assert!(batch.iter().all(|(page, write)| page < 400 || !write));
     }
-    let begins: Vec<u64> = scans(
-        &generate("scan-mix:pages=10,refs=4000,scans=2000,scan-length=1,scan-pages=10"),
-        10,
-    )
-    .iter()
-    .map(|scan| scan.1[0] - 10)
-    .collect();
+    let begins: Vec<u64> = scans(&generate("scan-mix:pages=10,refs=4000,scans=2000,scan-length=1,scan-pages=10"), 10)
+        .iter()
+        .map(|scan| scan.1[0] - 10)
+        .collect();
     let counts = ranked(10, begins.into_iter());
     let deviation = chi_square(&counts, &[1.0; 10]);
     assert!(deviation.abs() < 4.0, "{deviation}");
@@ -426,24 +314,13 @@ fn scan_mix_at_its_limits() {
     let reader = paper.open().unwrap();
     assert_eq!(reader.references(), Some(100_000 + 50 * 1000));
     assert_eq!(reader.metadata().database_pages, Some(50_000));
-    assert_eq!(
-        generate("scan-mix:pages=50,refs=700,scans=0,seed=3"),
-        generate("zipf:pages=50,refs=700,seed=3")
-    );
-    assert_eq!(
-        generate("scan-mix:pages=50,refs=700,scan-length=0,seed=3"),
-        generate("zipf:pages=50,refs=700,seed=3")
-    );
-    let only = generate(
-        "scan-mix:refs=0,scans=2,scan-length=3,scan-pages=2,scan-first=7,scan-start=first,scan-write=1",
-    );
+    assert_eq!(generate("scan-mix:pages=50,refs=700,scans=0,seed=3"), generate("zipf:pages=50,refs=700,seed=3"));
+    assert_eq!(generate("scan-mix:pages=50,refs=700,scan-length=0,seed=3"), generate("zipf:pages=50,refs=700,seed=3"));
+    let only = generate("scan-mix:refs=0,scans=2,scan-length=3,scan-pages=2,scan-first=7,scan-start=first,scan-write=1");
     assert_eq!(only.pages, [7, 8, 7, 7, 8, 7]);
     assert_eq!(only.writes, [true; 6]);
     // More scans than zipf references.
-    assert_eq!(
-        generate("scan-mix:refs=3,scans=100,scan-length=2").len(),
-        203
-    );
+    assert_eq!(generate("scan-mix:refs=3,scans=100,scan-length=2").len(), 203);
     // The references do not depend on the batches.
     let source = Source::parse("scan-mix:refs=1000,scans=7,scan-length=90", None).unwrap();
     let whole = read_from(&source, usize::MAX).unwrap();
@@ -470,11 +347,7 @@ fn btree_states_its_pages() {
     let points = generate(points);
     assert_eq!(points.len(), 3 * 700);
     assert!(points.pages.chunks(3).all(|way| way[0] == 2));
-    let written: Vec<usize> = (0..)
-        .zip(&points.writes)
-        .filter(|(_, write)| **write)
-        .map(|(at, _)| at)
-        .collect();
+    let written: Vec<usize> = (0..).zip(&points.writes).filter(|(_, write)| **write).map(|(at, _)| at).collect();
     assert_eq!(written.len(), 300);
     assert!(written.iter().all(|at| at % 3 == 2));
     // 256 records, 7 to a leaf, are in 37 or 38 leaves.
@@ -485,23 +358,11 @@ fn btree_states_its_pages() {
 #[test]
 fn btree_refuses_impossible_trees() {
     for (spec, part) in [
-        (
-            "btree:value=1338",
-            "value=1338: expected at most 1337 bytes: longer ones are not stored in leaves of 4096 bytes",
-        ),
-        (
-            "btree:key=2,records=65537",
-            "keys of 2 bytes distinguish 65536 records, not 65537; choose longer keys",
-        ),
+        ("btree:value=1338", "value=1338: expected at most 1337 bytes: longer ones are not stored in leaves of 4096 bytes"),
+        ("btree:key=2,records=65537", "keys of 2 bytes distinguish 65536 records, not 65537; choose longer keys"),
         ("btree:page-size=4000", "expected 512, 1024"),
-        (
-            "btree:records=0",
-            "records=0: expected a whole number from 1",
-        ),
-        (
-            "btree:intensity=1.5",
-            "expected a decimal number from 0 to 1",
-        ),
+        ("btree:records=0", "records=0: expected a whole number from 1"),
+        ("btree:intensity=1.5", "expected a decimal number from 0 to 1"),
     ] {
         let error = Source::parse(spec, None).unwrap_err();
         assert!(error.is_usage(), "{spec}");
@@ -540,10 +401,7 @@ fn workload_dynamics_follow_the_models() {
     // The first epoch is the base's own; later ones change as few references as possible.
     assert_eq!(batch.writes[..1000], own.writes[..1000]);
     for (i, own) in own.writes.chunks(1000).enumerate() {
-        let changed = own
-            .iter()
-            .zip(&batch.writes[1000 * i..])
-            .filter(|(a, b)| a != b);
+        let changed = own.iter().zip(&batch.writes[1000 * i..]).filter(|(a, b)| a != b);
         let own = own.iter().filter(|&&write| write).count();
         assert_eq!(changed.count(), own.abs_diff(grown[i]), "epoch {i}");
     }
@@ -565,20 +423,14 @@ fn workload_dynamics_follow_the_models() {
 #[test]
 fn workload_dynamics_choose_fairly() {
     // 500 random reads of 1,000 become writes: all pages are equally likely.
-    let batch = generate(
-        "workload-dynamics:base=(uniform:pages=20,refs=400000,write=0),epoch=1000,w0=0.5,model=wm2",
-    );
+    let batch = generate("workload-dynamics:base=(uniform:pages=20,refs=400000,write=0),epoch=1000,w0=0.5,model=wm2");
     let written = ranked(20, of(&batch, true));
     let read = ranked(20, of(&batch, false));
     for counts in [written, read] {
         let deviation = chi_square(&counts, &[1.0; 20]);
         assert!(deviation.abs() < 4.0, "{deviation}");
     }
-    let runs = batch
-        .writes
-        .windows(2)
-        .filter(|pair| pair[0] != pair[1])
-        .count();
+    let runs = batch.writes.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!((198_000..202_500).contains(&runs), "{runs}");
     assert_ne!(
         generate("workload-dynamics:base=(uniform:refs=9000),seed=1").writes,
@@ -604,44 +456,17 @@ fn bad_nested_parameters() {
     let chain = "workload-dynamics:base=".repeat(5000);
     for (spec, part) in [
         ("workload-dynamics", "base is missing; it takes base"),
-        (
-            "workload-dynamics:base=nowhere.txt",
-            "nowhere.txt: no such file",
-        ),
-        (
-            "workload-dynamics:base=zipf:refs=5",
-            "expected parentheses around it, as in base=(zipf:refs=5)",
-        ),
-        (
-            "workload-dynamics:base=(zipf:refs=5",
-            "parentheses do not match",
-        ),
-        (
-            "workload-dynamics:base=(zipf:page=5)",
-            "did you mean 'pages'?",
-        ),
-        (
-            "workload-dynamics:base=zipf,model=wm3",
-            "model=wm3: expected wm1 or wm2",
-        ),
-        (
-            "workload-dynamics:base=zipf,epoch=0",
-            "epoch=0: expected a whole number from 1",
-        ),
+        ("workload-dynamics:base=nowhere.txt", "nowhere.txt: no such file"),
+        ("workload-dynamics:base=zipf:refs=5", "expected parentheses around it, as in base=(zipf:refs=5)"),
+        ("workload-dynamics:base=(zipf:refs=5", "parentheses do not match"),
+        ("workload-dynamics:base=(zipf:page=5)", "did you mean 'pages'?"),
+        ("workload-dynamics:base=zipf,model=wm3", "model=wm3: expected wm1 or wm2"),
+        ("workload-dynamics:base=zipf,epoch=0", "epoch=0: expected a whole number from 1"),
         (&deep, "nested more than 8 deep"),
         (&chain, "expected parentheses around it"),
-        (
-            "self-similar:skew=0.8",
-            "skew=0.8: expected two decimal numbers",
-        ),
-        (
-            "self-similar:skew=0.2/0.8",
-            "the first not below the second",
-        ),
-        (
-            "scan-mix:scan-start=middle",
-            "expected random, next or first",
-        ),
+        ("self-similar:skew=0.8", "skew=0.8: expected two decimal numbers"),
+        ("self-similar:skew=0.2/0.8", "the first not below the second"),
+        ("scan-mix:scan-start=middle", "expected random, next or first"),
         ("selfsimilar:pages=5", "did you mean 'self-similar'?"),
     ] {
         let message = Source::parse(spec, None).unwrap_err().to_string();
@@ -659,31 +484,21 @@ fn a_generator_has_a_trace_of_each_seed() {
     };
     assert_eq!(
         labels("uniform:pages=9,seed=5,refs=10", 2),
-        [
-            "uniform:pages=9,refs=10,seed=5",
-            "uniform:pages=9,refs=10,seed=6"
-        ]
+        ["uniform:pages=9,refs=10,seed=5", "uniform:pages=9,refs=10,seed=6"]
     );
     // Without a seed it begins with the default; a generator among the arguments has seeds, too.
     assert_eq!(
-        labels(
-            "workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1",
-            2
-        ),
+        labels("workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1", 2),
         [
             "workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1,seed=1",
             "workload-dynamics:base=(uniform:refs=10,seed=8),model=wm1,seed=2"
         ]
     );
     let own = Source::parse("uniform:pages=9,refs=10", None).expect("a trace");
-    let [first] = &Source::seeds("uniform:pages=9,refs=10", &options, 1).expect("traces")[..]
-    else {
+    let [first] = &Source::seeds("uniform:pages=9,refs=10", &options, 1).expect("traces")[..] else {
         panic!("not one trace");
     };
-    assert_eq!(
-        first.content_key().expect("a key"),
-        own.content_key().expect("a key")
-    );
+    assert_eq!(first.content_key().expect("a key"), own.content_key().expect("a key"));
     let last = format!("uniform:seed={}", u64::MAX);
     assert_eq!(labels(&last, 1).len(), 1);
     let error = Source::seeds(&last, &options, 2).expect_err("no such seed");

@@ -23,12 +23,7 @@ const WORDS: &str = "words-1.u32";
 const SIDECAR: &str = "words-1.json";
 
 fn metadata() -> Metadata {
-    Metadata {
-        name: Some("golden".into()),
-        page_size: Some(8192),
-        database_pages: Some(1 << 31),
-        ..Metadata::default()
-    }
+    Metadata { name: Some("golden".into()), page_size: Some(8192), database_pages: Some(1 << 31), ..Metadata::default() }
 }
 
 /// The smallest and the largest page of the format, and some repeated pages.
@@ -45,15 +40,9 @@ fn words() -> Batch {
 /// The references with times and rings.
 fn requests() -> (Metadata, Batch) {
     let mut all = references(u64::MAX);
-    let detail = |at: u64| RequestDetail {
-        time_us: 1_700_000_000_000_000 + at * at,
-        bypass: [0, 5, 6, 11][at as usize % 4],
-    };
+    let detail = |at: u64| RequestDetail { time_us: 1_700_000_000_000_000 + at * at, bypass: [0, 5, 6, 11][at as usize % 4] };
     all.requests = (0..all.len() as u64).map(detail).collect();
-    let metadata = Metadata {
-        below_cache: true,
-        ..metadata()
-    };
+    let metadata = Metadata { below_cache: true, ..metadata() };
     (metadata, all)
 }
 
@@ -72,10 +61,7 @@ fn path(name: &str) -> PathBuf {
 #[test]
 fn a_native_trace_of_the_first_release_is_read() {
     let native = path(NATIVE);
-    assert_eq!(
-        read(&native, None).expect("it is read"),
-        references(u64::MAX)
-    );
+    assert_eq!(read(&native, None).expect("it is read"), references(u64::MAX));
     let reader = source(&native, None).expect("a trace").open();
     assert_eq!(*reader.expect("it opens").metadata(), metadata());
 }
@@ -86,30 +72,14 @@ fn a_native_trace_of_the_first_release_is_laid_out_as_described() {
     let file = SerializedFileReader::new(file).expect("Parquet");
     let footer = file.metadata().file_metadata();
     let columns = footer.schema_descr().columns();
-    let columns: Vec<String> = columns
-        .iter()
-        .map(|it| {
-            format!(
-                "{} {} {:?}",
-                it.name(),
-                it.physical_type(),
-                it.converted_type()
-            )
-        })
-        .collect();
+    let columns: Vec<String> =
+        columns.iter().map(|it| format!("{} {} {:?}", it.name(), it.physical_type(), it.converted_type())).collect();
     assert_eq!(columns, ["page INT64 UINT_64", "write BOOLEAN NONE"]);
     let pairs = footer.key_value_metadata().expect("pairs");
-    let pairs: Vec<(&str, Option<&str>)> = pairs
-        .iter()
-        .map(|pair| (pair.key.as_str(), pair.value.as_deref()))
-        .collect();
+    let pairs: Vec<(&str, Option<&str>)> = pairs.iter().map(|pair| (pair.key.as_str(), pair.value.as_deref())).collect();
     assert_eq!(
         pairs,
-        [
-            ("ebbpool.name", Some("golden")),
-            ("ebbpool.page_size", Some("8192")),
-            ("ebbpool.database_pages", Some("2147483648")),
-        ]
+        [("ebbpool.name", Some("golden")), ("ebbpool.page_size", Some("8192")), ("ebbpool.database_pages", Some("2147483648")),]
     );
     assert_eq!(footer.created_by(), Some("ebbpool 0.1.0"));
 }
@@ -127,17 +97,8 @@ fn a_native_trace_with_requests_is_read() {
     let file = fs::File::open(path(REQUESTS)).expect("it opens");
     let file = SerializedFileReader::new(file).expect("Parquet");
     let columns = file.metadata().file_metadata().schema_descr().columns();
-    let columns: Vec<String> = columns
-        .iter()
-        .map(|it| {
-            format!(
-                "{} {} {:?}",
-                it.name(),
-                it.physical_type(),
-                it.converted_type()
-            )
-        })
-        .collect();
+    let columns: Vec<String> =
+        columns.iter().map(|it| format!("{} {} {:?}", it.name(), it.physical_type(), it.converted_type())).collect();
     assert_eq!(columns[2..], ["time_us INT64 NONE", "bypass INT32 UINT_32"]);
 }
 
@@ -158,20 +119,14 @@ fn golden_words_equal_the_current_output() {
     write(&written, Format::U32, &metadata(), &words()).expect("it is written");
     for name in [WORDS, SIDECAR] {
         let written = fs::read(directory.path().join(name)).expect("it is read");
-        assert!(
-            written == fs::read(path(name)).expect("it is read"),
-            "{name}"
-        );
+        assert!(written == fs::read(path(name)).expect("it is read"), "{name}");
     }
 }
 
 #[test]
 #[ignore = "writes the golden files that are missing"]
 fn write_golden_files() {
-    for (name, format, references) in [
-        (NATIVE, Format::Native, references(u64::MAX)),
-        (WORDS, Format::U32, words()),
-    ] {
+    for (name, format, references) in [(NATIVE, Format::Native, references(u64::MAX)), (WORDS, Format::U32, words())] {
         if !path(name).exists() {
             write(&path(name), format, &metadata(), &references).expect("it is written");
         }

@@ -25,25 +25,13 @@ fn counts(source: &Source, pages: usize) -> Vec<[u64; 2]> {
 #[test]
 fn references_have_the_stated_probabilities() {
     for (spec, pages, share) in [
-        (
-            "zipf:pages=300,read-alpha=0.6,write-alpha=1.2,write=0.4",
-            300,
-            0.4,
-        ),
+        ("zipf:pages=300,read-alpha=0.6,write-alpha=1.2,write=0.4", 300, 0.4),
         ("zipf:pages=300,read-alpha=1,write=0.15,seed=3", 300, 0.15),
-        (
-            "zipf:pages=300,read-alpha=0.8,write-alpha=0,write=0.7,shared=true",
-            300,
-            0.7,
-        ),
+        ("zipf:pages=300,read-alpha=0.8,write-alpha=0,write=0.7,shared=true", 300, 0.7),
         ("zipf:pages=300,read-alpha=0,write=0.5", 300, 0.5),
         ("zipf:pages=300,write=1", 300, 1.0),
         ("self-similar:pages=200,write=0.2", 200, 0.2),
-        (
-            "self-similar:pages=200,write=0.2,skew=0.7/0.3,shuffled=true",
-            200,
-            0.2,
-        ),
+        ("self-similar:pages=200,write=0.2,skew=0.7/0.3,shuffled=true", 200, 0.2),
         ("uniform:pages=50,write=0", 50, 0.0),
         ("uniform:pages=50,write=0.3", 50, 0.3),
         ("uniform:pages=1,write=0.3", 1, 0.3),
@@ -113,12 +101,8 @@ fn several_parts_and_files_know_none_and_options_change_none() {
     let zipf = "zipf:pages=100,refs=1000".to_string();
     let plain = source(&zipf).page_probabilities().expect("memory");
     assert!(plain.is_some());
-    let options = ReadOptions {
-        page_size: Some(8192.try_into().expect("not 0")),
-        skip: 100,
-        limit: Some(200),
-        ..ReadOptions::default()
-    };
+    let options =
+        ReadOptions { page_size: Some(8192.try_into().expect("not 0")), skip: 100, limit: Some(200), ..ReadOptions::default() };
     let read = Source::parse_with(&zipf, &options).expect("a generator");
     assert_eq!(read.page_probabilities().expect("memory"), plain);
 
@@ -126,10 +110,7 @@ fn several_parts_and_files_know_none_and_options_change_none() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.parquet");
     let mut writer = Writer::create(&path, Format::Native, &Metadata::default()).expect("a file");
-    writer
-        .write(&Batch::from_iter([(1, true)]))
-        .and_then(|()| writer.finish())
-        .expect("room");
+    writer.write(&Batch::from_iter([(1, true)])).and_then(|()| writer.finish()).expect("room");
     let stored = source(path.to_str().expect("a plain path"));
     for source in [twice, stored] {
         assert!(!source.knows_page_probabilities());

@@ -73,18 +73,9 @@ fn csv_with_named_columns() {
     let path = scratch.file("a.csv", text);
     let last = |write| batch(&[(5, false), (u64::MAX, true), (0, write)]);
     // A given value must match exactly, a word such as write in any case.
-    assert_eq!(
-        read(&path, &options("page=blk,write=op:W", 0)).unwrap(),
-        last(false)
-    );
-    assert_eq!(
-        read(&path, &options("page=blk,write=op:W|w", 0)).unwrap(),
-        last(true)
-    );
-    assert_eq!(
-        read(&path, &options("page=blk,write=op", 0)).unwrap(),
-        last(true)
-    );
+    assert_eq!(read(&path, &options("page=blk,write=op:W", 0)).unwrap(), last(false));
+    assert_eq!(read(&path, &options("page=blk,write=op:W|w", 0)).unwrap(), last(true));
+    assert_eq!(read(&path, &options("page=blk,write=op", 0)).unwrap(), last(true));
     assert_eq!(read(&path, &options("", 0)).unwrap(), last(true));
     let guessed = notes(&path, &options("", 0));
     assert_eq!(guessed.len(), 1);
@@ -100,10 +91,8 @@ fn csv_in_other_spellings() {
     let scratch = Scratch::new();
     let expected = batch(&[(1, true), (2, false)]);
     for text in [
-        "\u{feff}page,write\n1,true\n2,False",
-        "\"page\";\"write\"\r\n\"1\";\"1\"\r\n2;0\r\n",
-        "write\tpage\nWRITE\t1\nread\t2\n",
-        "page,note,write\n1,\"a, \"\"b\"\"\nc\",W\n\n2,,r\n",
+        "\u{feff}page,write\n1,true\n2,False", "\"page\";\"write\"\r\n\"1\";\"1\"\r\n2;0\r\n",
+        "write\tpage\nWRITE\t1\nread\t2\n", "page,note,write\n1,\"a, \"\"b\"\"\nc\",W\n\n2,,r\n",
     ] {
         let path = scratch.file("b.csv", text);
         assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
@@ -125,43 +114,23 @@ fn requests_in_bytes_become_pages() {
     let text = "offset,size,op\n0,4096,R\n4095,2,W\n8192,0,W\n4096,12289,R\n";
     let path = scratch.file("c.csv", text);
     let reads = |pages: &[u64]| pages.iter().map(|&page| (page, false)).collect::<Vec<_>>();
-    let expected = [
-        reads(&[0]),
-        vec![(0, true), (1, true)],
-        reads(&[1, 2, 3, 4]),
-    ];
+    let expected = [reads(&[0]), vec![(0, true), (1, true)], reads(&[1, 2, 3, 4])];
     let source = Source::parse_with(&path, &options("", 4096)).unwrap();
     for max in [1, 2, 5, 100] {
         assert_eq!(read_from(&source, max).unwrap(), batch(&expected.concat()));
     }
     assert_eq!(source.open().unwrap().metadata().page_size, Some(4096));
-    assert_eq!(
-        read(&path, &options("offset=offset,write=op", 4096))
-            .unwrap()
-            .pages,
-        [0, 0, 2, 1]
-    );
+    assert_eq!(read(&path, &options("offset=offset,write=op", 4096)).unwrap().pages, [0, 0, 2, 1]);
     // Sectors; the last request ends with the last byte of the last possible page.
-    let path = scratch.file(
-        "d.csv",
-        "sector,n,rwbs\n15,2,WS\n18446744073709551615,1,R\n",
-    );
+    let path = scratch.file("d.csv", "sector,n,rwbs\n15,2,WS\n18446744073709551615,1,R\n");
     let sectors = options("offset=sector:512,size=n:512,write=rwbs:W|WS", 8192);
-    assert_eq!(
-        read(&path, &sectors).unwrap(),
-        batch(&[(0, true), (1, true), (u64::MAX / 16, false)])
-    );
-    let error = Source::parse_with(&path, &options("offset=sector,write=rwbs:W", 0))
-        .unwrap()
-        .open();
+    assert_eq!(read(&path, &sectors).unwrap(), batch(&[(0, true), (1, true), (u64::MAX / 16, false)]));
+    let error = Source::parse_with(&path, &options("offset=sector,write=rwbs:W", 0)).unwrap().open();
     let error = error.unwrap_err();
     assert!(error.is_usage());
     assert!(error.to_string().contains("--page-size 4096"), "{error}");
     for (row, part) in [
-        (
-            "0,2199023255552,W",
-            "a size up to 2^40 bytes in column 'n', found '2199023255552'",
-        ),
+        ("0,2199023255552,W", "a size up to 2^40 bytes in column 'n', found '2199023255552'"),
         ("18446744073709551615,2,W", "an offset below 2^64 pages"),
         ("-1,2,W", "an offset from 0 to 2^64-1"),
     ] {
@@ -175,57 +144,17 @@ fn requests_in_bytes_become_pages() {
 fn csv_that_is_refused() {
     let scratch = Scratch::new();
     for (text, columns, part) in [
-        (
-            "a,b\n1,2\n",
-            "",
-            "no column has a name that means a page; the first line names a, b; say which with --columns",
-        ),
-        (
-            "blk,op\n1,R\n",
-            "page=bkl",
-            "no column 'bkl' (did you mean 'blk'?); the first line names blk, op",
-        ),
-        (
-            "blk,op\n1,R\n",
-            "page=blk,write=x",
-            "no column 'x'; the first line names blk, op",
-        ),
+        ("a,b\n1,2\n", "", "no column has a name that means a page; the first line names a, b; say which with --columns"),
+        ("blk,op\n1,R\n", "page=bkl", "no column 'bkl' (did you mean 'blk'?); the first line names blk, op"),
+        ("blk,op\n1,R\n", "page=blk,write=x", "no column 'x'; the first line names blk, op"),
         ("", "", "the first line of a CSV names its columns"),
-        (
-            "page,write\n1,R\n2,X\n",
-            "",
-            "line 3: expected true or false",
-        ),
-        (
-            "page,write\n1,R\n\n,R\n",
-            "",
-            "line 4: expected a page number from 0 to 2^64-1 in column 'page', found ''",
-        ),
-        (
-            "page,write\r\n1,R\r\n\r\n-1,R\r\n",
-            "",
-            "line 4: expected a page number",
-        ),
-        (
-            "page,write\n1,R\n1.0,R",
-            "",
-            "line 3: expected a page number",
-        ),
-        (
-            "page,write\n18446744073709551616,R\n",
-            "",
-            "line 2: expected a page number",
-        ),
-        (
-            "page,write\n1,R\n2\n",
-            "",
-            "line 3: expected 2 columns as in the first line, found '1'",
-        ),
-        (
-            "page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n",
-            "",
-            "line 4: expected a page number",
-        ),
+        ("page,write\n1,R\n2,X\n", "", "line 3: expected true or false"),
+        ("page,write\n1,R\n\n,R\n", "", "line 4: expected a page number from 0 to 2^64-1 in column 'page', found ''"),
+        ("page,write\r\n1,R\r\n\r\n-1,R\r\n", "", "line 4: expected a page number"),
+        ("page,write\n1,R\n1.0,R", "", "line 3: expected a page number"),
+        ("page,write\n18446744073709551616,R\n", "", "line 2: expected a page number"),
+        ("page,write\n1,R\n2\n", "", "line 3: expected 2 columns as in the first line, found '1'"),
+        ("page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n", "", "line 4: expected a page number"),
         ("page,write\n1,R,R\n", "", "found '3'"),
     ] {
         let path = scratch.file("f.csv", text);
@@ -244,15 +173,9 @@ fn csv_that_is_refused() {
 fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
     let scratch = Scratch::new();
     let long = "z".repeat(1000);
-    let path = scratch.file(
-        "w.csv",
-        format!("blk,op\n1,w\n2,r\n3,r\n4,\x1bq\n5,{long}\n"),
-    );
+    let path = scratch.file("w.csv", format!("blk,op\n1,w\n2,r\n3,r\n4,\x1bq\n5,{long}\n"));
     let noted = |columns: &str, limit| {
-        let with = ReadOptions {
-            limit,
-            ..options(columns, 0)
-        };
+        let with = ReadOptions { limit, ..options(columns, 0) };
         let source = Source::parse_with(&path, &with).unwrap();
         assert_eq!(source.late_notes(), [""; 0]);
         for _ in 0..2 {
@@ -264,10 +187,7 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     let text = "all references are reads, since no line has 'W', 'write' in column 'op'; the first words there are 'w', 'r', ";
     assert!(notes[0].contains(text), "{notes:?}");
-    assert!(
-        notes[0].len() < 300 && !notes[0].contains('\x1b'),
-        "{notes:?}"
-    );
+    assert!(notes[0].len() < 300 && !notes[0].contains('\x1b'), "{notes:?}");
     // The rest of the file may have it; a limit of all lines does not show that there is no rest.
     for limit in [2, 5] {
         let notes = noted("page=blk,write=op:W", Some(limit));
@@ -283,17 +203,11 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
 fn a_word_for_writes_is_found_in_a_line_that_is_left_out() {
     let scratch = Scratch::new();
     let path = scratch.file("w.csv", "page,op\n1,r\nx,W\n2,r\n");
-    let with = ReadOptions {
-        bad_lines: 1,
-        ..options("page=page,write=op:W", 0)
-    };
+    let with = ReadOptions { bad_lines: 1, ..options("page=page,write=op:W", 0) };
     let source = Source::parse_with(&path, &with).unwrap();
     assert_eq!(read_from(&source, 9).unwrap().len(), 2);
     let notes = source.late_notes();
-    assert!(
-        notes.len() == 1 && notes[0].starts_with("left out 1 bad line"),
-        "{notes:?}"
-    );
+    assert!(notes.len() == 1 && notes[0].starts_with("left out 1 bad line"), "{notes:?}");
 }
 
 #[test]
@@ -304,26 +218,15 @@ fn notes_that_were_stored_have_the_names_of_the_files_that_are_read() {
             scratch.file(&format!("{name}-1.csv"), "page,op\n1,r\n2,r\n"),
             scratch.file(&format!("{name}-2.csv"), "page,op\n1,r\nx,r\n"),
         ];
-        let with = ReadOptions {
-            bad_lines: 1,
-            ..options("page=page,write=op:W", 0)
-        };
+        let with = ReadOptions { bad_lines: 1, ..options("page=page,write=op:W", 0) };
         let whole = Source::concat(&files, &with).unwrap();
         Source::sequence(&[whole.clone(), whole], &ReadOptions::default())
     });
     assert_eq!(read_from(&sources[0], 9).unwrap().len(), 6);
     let stored = sources[0].unlabelled_notes();
     let (mine, others) = (sources[0].late_notes(), sources[1].labelled(&stored));
-    assert!(
-        mine.iter()
-            .any(|note| note.contains("one-1.csv: all references")),
-        "{mine:?}"
-    );
-    assert!(
-        mine.iter()
-            .any(|note| note.contains("one-2.csv, line 3: expected")),
-        "{mine:?}"
-    );
+    assert!(mine.iter().any(|note| note.contains("one-1.csv: all references")), "{mine:?}");
+    assert!(mine.iter().any(|note| note.contains("one-2.csv, line 3: expected")), "{mine:?}");
     let renamed = mine.iter().map(|note| note.replace("one-", "other-"));
     assert_eq!(others, renamed.collect::<Vec<_>>());
 }
@@ -335,10 +238,7 @@ fn bad_lines_are_left_out_up_to_a_number() {
     let text = scratch.file("g.txt", "R 1\noops\nR\nW 3\nW four\nW 5\n");
     let expected = batch(&[(1, false), (3, true), (5, true)]);
     for path in [&csv, &text] {
-        let with = |bad_lines| ReadOptions {
-            bad_lines,
-            ..ReadOptions::default()
-        };
+        let with = |bad_lines| ReadOptions { bad_lines, ..ReadOptions::default() };
         let source = Source::parse_with(path, &with(3)).unwrap();
         assert_eq!(source.late_notes(), [""; 0]);
         for _ in 0..2 {
@@ -347,28 +247,16 @@ fn bad_lines_are_left_out_up_to_a_number() {
         let notes = source.late_notes();
         assert_eq!(notes.len(), 1);
         let line = if path == &csv { 3 } else { 2 };
-        assert!(
-            notes[0].starts_with("left out 3 bad lines, the first: "),
-            "{notes:?}"
-        );
-        assert!(
-            notes[0].contains(&format!(", line {line}: expected")),
-            "{notes:?}"
-        );
+        assert!(notes[0].starts_with("left out 3 bad lines, the first: "), "{notes:?}");
+        assert!(notes[0].contains(&format!(", line {line}: expected")), "{notes:?}");
         let message = refusal(path, &with(2));
         let line = if path == &csv { 6 } else { 5 };
         assert!(message.contains(&format!(", line {line}: ")), "{message}");
-        assert!(
-            message.contains("one more bad line than --skip-bad-lines 2"),
-            "{message}"
-        );
+        assert!(message.contains("one more bad line than --skip-bad-lines 2"), "{message}");
     }
     // The limit is for all parts together.
     let parts = [csv, text];
-    let with = |bad_lines| ReadOptions {
-        bad_lines,
-        ..ReadOptions::default()
-    };
+    let with = |bad_lines| ReadOptions { bad_lines, ..ReadOptions::default() };
     assert!(read_from(&Source::concat(&parts, &with(5)).unwrap(), 9).is_err());
     let both = Source::concat(&parts, &with(6)).unwrap();
     assert_eq!(read_from(&both, 9).unwrap().len(), 6);
@@ -392,42 +280,18 @@ fn pages_fold_by_what_the_trace_states() {
     assert_eq!(metadata.database_pages, Some(1001));
 
     let (larger, metadata, references) = open(8192);
-    assert_eq!(
-        larger,
-        batch(&[(0, false), (0, true), (1, false), (2, true)])
-    );
-    assert_eq!(
-        (metadata.page_size, metadata.database_pages),
-        (Some(8192), Some(501))
-    );
+    assert_eq!(larger, batch(&[(0, false), (0, true), (1, false), (2, true)]));
+    assert_eq!((metadata.page_size, metadata.database_pages), (Some(8192), Some(501)));
     assert_eq!(references, Some(4));
 
     let (smaller, metadata, references) = open(2048);
-    assert_eq!(
-        smaller,
-        batch(&[
-            (0, false),
-            (1, false),
-            (2, true),
-            (3, true),
-            (4, false),
-            (5, false),
-            (10, true),
-            (11, true)
-        ])
-    );
-    assert_eq!(
-        (metadata.page_size, metadata.database_pages),
-        (Some(2048), Some(2002))
-    );
+    assert_eq!(smaller, batch(&[(0, false), (1, false), (2, true), (3, true), (4, false), (5, false), (10, true), (11, true)]));
+    assert_eq!((metadata.page_size, metadata.database_pages), (Some(2048), Some(2002)));
     assert_eq!(references, Some(8));
 
     for page_size in [6000, 4095, 4097] {
         let message = refusal(&path, &options("", page_size));
-        assert!(
-            message.contains("must be a multiple or a divisor of 4096"),
-            "{message}"
-        );
+        assert!(message.contains("must be a multiple or a divisor of 4096"), "{message}");
     }
     // A trace that states no page size is taken to have the requested one.
     let text = scratch.file("h.txt", "R 9\n");
@@ -435,16 +299,9 @@ fn pages_fold_by_what_the_trace_states() {
     let source = Source::parse_with(&text, &options("", 8192)).unwrap();
     assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
     // The highest page whose parts have valid numbers.
-    let high = scratch.native(
-        "i.parquet",
-        &batch(&[(u64::MAX / 2, false), (u64::MAX / 2 + 1, true)]),
-        2,
-    );
+    let high = scratch.native("i.parquet", &batch(&[(u64::MAX / 2, false), (u64::MAX / 2 + 1, true)]), 2);
     assert!(refusal(&high, &options("", 1)).contains("beyond 2^64"));
-    let one = ReadOptions {
-        limit: Some(2),
-        ..options("", 1)
-    };
+    let one = ReadOptions { limit: Some(2), ..options("", 1) };
     assert_eq!(read(&high, &one).unwrap().pages, [u64::MAX - 1, u64::MAX]);
     let nothing = scratch.native("j.parquet", &batch(&[(1, false)]), 0);
     assert!(refusal(&nothing, &options("", 1)).contains("pages of 0 bytes"));
@@ -456,10 +313,7 @@ fn nothing_beyond_the_limit_is_read() {
     // A request of 1000 pages, then a line that is not a request.
     let path = scratch.file("a.spc", "0,0,4096000,R,0.1\nbroken\n");
     for limit in [1, 999, 1000, 1001] {
-        let options = ReadOptions {
-            limit: Some(limit),
-            ..options("", 4096)
-        };
+        let options = ReadOptions { limit: Some(limit), ..options("", 4096) };
         let source = Source::parse_with(&path, &options).unwrap();
         for most in [1, 7, 300, 4096] {
             let read = read_from(&source, most);
@@ -497,29 +351,18 @@ fn parts_form_one_trace() {
     assert_eq!(read_from(&source, 700).unwrap().len(), 3005);
     assert_eq!(source.label(), format!("{text} + 5 more"));
     let reader = source.open().unwrap();
-    assert_eq!(
-        (reader.references(), reader.metadata()),
-        (None, &Metadata::default())
-    );
+    assert_eq!((reader.references(), reader.metadata()), (None, &Metadata::default()));
     assert_eq!(
         reader.notes(),
-        [
-            "the parts do not agree on the name and the page size and the database's pages, which is dropped"
-        ]
+        ["the parts do not agree on the name and the page size and the database's pages, which is dropped"]
     );
     // Each part is folded by its own page size.
     let source = Source::concat(&names(&[&a, &c]), &options("", 8192)).unwrap();
-    let folded: Batch = first
-        .iter()
-        .map(|(page, write)| (page / 2, write))
-        .collect();
+    let folded: Batch = first.iter().map(|(page, write)| (page / 2, write)).collect();
     assert_eq!(read_from(&source, 99).unwrap(), join(&[&folded, &first]));
     assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
     // A missing part is reported at once.
-    let with_missing = names(&[
-        &a,
-        &scratch.path("missing.txt").to_str().unwrap().to_owned(),
-    ]);
+    let with_missing = names(&[&a, &scratch.path("missing.txt").to_str().unwrap().to_owned()]);
     assert!(Source::concat(&with_missing, &ReadOptions::default()).is_err());
 }
 
@@ -560,10 +403,7 @@ proptest! {
 }
 
 fn key(arg: &str, options: &ReadOptions) -> [u8; 32] {
-    Source::parse_with(arg, options)
-        .unwrap()
-        .content_key()
-        .unwrap()
+    Source::parse_with(arg, options).unwrap().content_key().unwrap()
 }
 
 #[test]
@@ -575,16 +415,7 @@ fn content_keys_depend_on_traces_and_not_on_their_names() {
     let b = scratch.file("b.u32", &words);
     let base = key(&a, &plain);
     assert_eq!(base, key(&b, &plain));
-    assert_eq!(
-        base,
-        key(
-            &b,
-            &ReadOptions {
-                format: Some(Format::U32),
-                ..plain.clone()
-            }
-        )
-    );
+    assert_eq!(base, key(&b, &ReadOptions { format: Some(Format::U32), ..plain.clone() }));
     let mut keys = vec![base];
     let mut distinct = |key: [u8; 32]| {
         assert!(!keys.contains(&key));
@@ -602,22 +433,10 @@ fn content_keys_depend_on_traces_and_not_on_their_names() {
     distinct(key(&scratch.file("a.txt", "page,write\n1,W\n"), &plain));
     // Options.
     for options in [
-        ReadOptions {
-            skip: 1,
-            ..plain.clone()
-        },
-        ReadOptions {
-            limit: Some(1),
-            ..plain.clone()
-        },
-        ReadOptions {
-            limit: Some(0),
-            ..plain.clone()
-        },
-        ReadOptions {
-            bad_lines: 1,
-            ..plain.clone()
-        },
+        ReadOptions { skip: 1, ..plain.clone() },
+        ReadOptions { limit: Some(1), ..plain.clone() },
+        ReadOptions { limit: Some(0), ..plain.clone() },
+        ReadOptions { bad_lines: 1, ..plain.clone() },
         options("", 4096),
         options("page=page,write=write", 0),
         options("page=page,write=write:W", 0),
@@ -627,10 +446,7 @@ fn content_keys_depend_on_traces_and_not_on_their_names() {
     // Parts, in order.
     let concat = |parts: &[&String]| {
         let parts: Vec<String> = parts.iter().map(|&part| part.clone()).collect();
-        Source::concat(&parts, &plain)
-            .unwrap()
-            .content_key()
-            .unwrap()
+        Source::concat(&parts, &plain).unwrap().content_key().unwrap()
     };
     let c = scratch.path("c.u32").to_str().unwrap().to_owned();
     distinct(concat(&[&a, &c]));
@@ -665,10 +481,7 @@ fn a_pipe_has_a_key_and_can_still_be_read() {
     writer.join().unwrap();
     let file = scratch.file("file.txt", "R 1\nW 2\n");
     assert_eq!(of_pipe, key(&file, &ReadOptions::default()));
-    assert_eq!(
-        read_from(&source, 9).unwrap(),
-        batch(&[(1, false), (2, true)])
-    );
+    assert_eq!(read_from(&source, 9).unwrap(), batch(&[(1, false), (2, true)]));
     assert!(Path::new(&pipe).exists());
 }
 
@@ -677,21 +490,12 @@ fn a_base_is_decoded_by_the_options_and_not_cut() {
     let scratch = Scratch::new();
     let text: String = (0..30).map(|i| format!("{i};{}\n", i % 3)).collect();
     let path = scratch.file("base.csv", format!("where;what\n{text}bad\n"));
-    let options = ReadOptions {
-        bad_lines: 1,
-        skip: 4,
-        limit: Some(20),
-        ..options("page=where,write=what:1", 0)
-    };
+    let options = ReadOptions { bad_lines: 1, skip: 4, limit: Some(20), ..options("page=where,write=what:1", 0) };
     let spec = format!("workload-dynamics:base={path},epoch=10,model=wm2");
     let source = Source::parse_with(&spec, &options).unwrap();
     let all = read_from(&source, 7).unwrap();
     assert_eq!(all.pages, (4..24).collect::<Vec<u64>>());
-    let whole = ReadOptions {
-        skip: 0,
-        limit: None,
-        ..options
-    };
+    let whole = ReadOptions { skip: 0, limit: None, ..options };
     let source = Source::parse_with(&spec, &whole).unwrap();
     assert_eq!(read_from(&source, 7).unwrap().len(), 30);
     assert!(source.late_notes()[0].contains("left out 1 bad line"));
@@ -701,8 +505,7 @@ fn a_base_is_decoded_by_the_options_and_not_cut() {
 #[test]
 fn a_name_that_disagrees_with_the_content_is_an_error() {
     let scratch = Scratch::new();
-    let page =
-        b"<!DOCTYPE html>\n<html><body><h1>404: this file was not found</h1></body></html>\n";
+    let page = b"<!DOCTYPE html>\n<html><body><h1>404: this file was not found</h1></body></html>\n";
     let plain = ReadOptions::default();
     let words = |count: u32| -> Vec<u8> { (0..count).flat_map(u32::to_le_bytes).collect() };
     for (name, content, named, found) in [
@@ -711,28 +514,15 @@ fn a_name_that_disagrees_with_the_content_is_an_error() {
         ("x.u32", page.to_vec(), "u32", "text"),
         ("x.oracleGeneral", page.to_vec(), "oracleGeneral", "text"),
         ("y.u32.gz", words(20), "gzip", "not compressed"),
-        (
-            "z.u32.gz",
-            zstd::encode_all(&words(20)[..], 1).unwrap(),
-            "gzip",
-            "zstd",
-        ),
+        ("z.u32.gz", zstd::encode_all(&words(20)[..], 1).unwrap(), "gzip", "zstd"),
     ] {
         let message = refusal(&scratch.file(name, content), &plain);
         let expected = format!("its name says {named}, but its content is {found}");
         assert!(message.contains(&expected), "{message}");
     }
     // The user's word for the format stands, and compressed bytes need no name.
-    let forced = ReadOptions {
-        format: Some(Format::U32),
-        ..ReadOptions::default()
-    };
-    assert_eq!(
-        read(&scratch.file("t.u32", b"abcdefgh"), &forced)
-            .unwrap()
-            .len(),
-        2
-    );
+    let forced = ReadOptions { format: Some(Format::U32), ..ReadOptions::default() };
+    assert_eq!(read(&scratch.file("t.u32", b"abcdefgh"), &forced).unwrap().len(), 2);
     let unnamed = scratch.file("v.u32", zstd::encode_all(&words(20)[..], 1).unwrap());
     assert_eq!(read(&unnamed, &plain).unwrap().len(), 20);
 }
@@ -745,23 +535,11 @@ fn an_msr_trace_whose_first_line_is_damaged_is_not_a_csv() {
                  128166372026382245,hm,0,Write,4096,4096,100\n";
     let path = scratch.file("hm.csv", lines);
     let message = refusal(&path, &options("", 4096));
-    assert!(
-        message.contains("hm.csv, line 1:") && message.contains("Hostname"),
-        "{message}"
-    );
-    let skipping = ReadOptions {
-        bad_lines: 1,
-        ..options("", 4096)
-    };
-    assert_eq!(
-        read(&path, &skipping).unwrap(),
-        batch(&[(2, false), (1, true)])
-    );
+    assert!(message.contains("hm.csv, line 1:") && message.contains("Hostname"), "{message}");
+    let skipping = ReadOptions { bad_lines: 1, ..options("", 4096) };
+    assert_eq!(read(&path, &skipping).unwrap(), batch(&[(2, false), (1, true)]));
     // A line of column names makes a CSV.
-    let named = scratch.file(
-        "named.csv",
-        format!("time,host,disk,op,page,size,response\n{}", &lines[28..]),
-    );
+    let named = scratch.file("named.csv", format!("time,host,disk,op,page,size,response\n{}", &lines[28..]));
     let source = Source::parse_with(&named, &ReadOptions::default()).unwrap();
     assert_eq!(source.formats().unwrap(), [Some(Format::Csv)]);
 }

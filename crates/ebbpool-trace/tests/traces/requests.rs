@@ -8,8 +8,7 @@ use std::sync::Arc;
 use crate::common::some;
 use ebbpool_trace::stats::{RequestStatistics, TraceStatistics};
 use ebbpool_trace::{
-    Batch, Format, Metadata, OptionalColumns, PageClasses, ReadOptions, RequestDetail, Ring,
-    RingKind, Source, Writer,
+    Batch, Format, Metadata, OptionalColumns, PageClasses, ReadOptions, RequestDetail, Ring, RingKind, Source, Writer,
 };
 use parquet::data_type::{BoolType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -30,11 +29,7 @@ fn read(source: &Source, max: usize) -> Batch {
     let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
     let (mut all, mut batch) = (Batch::new(), Batch::new());
     while reader.next_batch(&mut batch, max).unwrap() {
-        let expected = if reader.has_requests() {
-            batch.len()
-        } else {
-            0
-        };
+        let expected = if reader.has_requests() { batch.len() } else { 0 };
         assert_eq!(batch.requests.len(), expected);
         all.append(&mut batch);
     }
@@ -86,9 +81,7 @@ fn with_requests(mut all: Batch, detail: impl Fn(u64) -> RequestDetail) -> Batch
 fn native_traces_retain_requests() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");
-    let mut all = with_requests(some(3000, 500), |at| {
-        request(1_700_000_000_000_000 + at / 3 * 17, at as u32 % 5)
-    });
+    let mut all = with_requests(some(3000, 500), |at| request(1_700_000_000_000_000 + at / 3 * 17, at as u32 % 5));
     for classes in [Vec::new(), (0..3000).map(|at| at % 2).collect()] {
         all.classes = classes;
         write(&path, Format::Native, &Metadata::default(), &all);
@@ -100,12 +93,7 @@ fn native_traces_retain_requests() {
     let reader = plain(&path).open_with(OptionalColumns::ALL).unwrap();
     assert!(reader.has_requests());
     let copy = directory.path().join("b.parquet");
-    write(
-        &copy,
-        Format::Native,
-        &Metadata::default(),
-        &read(&plain(&path), 1 << 16),
-    );
+    write(&copy, Format::Native, &Metadata::default(), &read(&plain(&path), 1 << 16));
     assert!(fs::read(&path).unwrap() == fs::read(&copy).unwrap());
 }
 
@@ -167,12 +155,8 @@ type ForeignColumn<'a> = (&'a str, &'a dyn Fn(&mut SerializedColumnWriter));
 
 /// Writes a Parquet trace of four references with further columns, declared and written as given.
 fn foreign(path: &Path, columns: &[ForeignColumn]) {
-    let declared: String = columns
-        .iter()
-        .map(|(column, _)| format!("{column}; "))
-        .collect();
-    let schema =
-        format!("message trace {{ REQUIRED INT64 page; REQUIRED BOOLEAN write; {declared}}}");
+    let declared: String = columns.iter().map(|(column, _)| format!("{column}; ")).collect();
+    let schema = format!("message trace {{ REQUIRED INT64 page; REQUIRED BOOLEAN write; {declared}}}");
     let schema = Arc::new(parse_message_type(&schema).unwrap());
     let file = fs::File::create(path).unwrap();
     let properties = Arc::new(WriterProperties::builder().build());
@@ -273,11 +257,7 @@ fn columns_that_are_no_requests() {
         let mut reader = plain(&path).open_with(columns).unwrap();
         let mut batch = Batch::new();
         let message = reader.next_batch(&mut batch, 100).unwrap_err().to_string();
-        assert!(
-            message.contains("row 2")
-                && message.contains("bypass is not a number from 0 to 2^32-1"),
-            "{message}"
-        );
+        assert!(message.contains("row 2") && message.contains("bypass is not a number from 0 to 2^32-1"), "{message}");
         assert!(batch.is_empty() && !message.contains('\n'));
         // Only those who ask for requests need them.
         assert_eq!(crate::common::read(&path, None).unwrap().len(), 4);
@@ -312,11 +292,7 @@ fn a_damaged_file_with_requests_is_an_error() {
         };
         let mut batch = Batch::new();
         while let Ok(true) = reader.next_batch(&mut batch, 100) {
-            let expected = if reader.has_requests() {
-                batch.len()
-            } else {
-                0
-            };
+            let expected = if reader.has_requests() { batch.len() } else { 0 };
             assert_eq!(batch.requests.len(), expected);
         }
     }
@@ -327,21 +303,11 @@ fn cutting_and_folding_retain_requests() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");
     let all = with_requests(some(1000, 500), |at| request(at * 10, at as u32));
-    let metadata = Metadata {
-        page_size: Some(8192),
-        ..Metadata::default()
-    };
+    let metadata = Metadata { page_size: Some(8192), ..Metadata::default() };
     write(&path, Format::Native, &metadata, &all);
-    let cut = ReadOptions {
-        skip: 100,
-        limit: Some(50),
-        ..ReadOptions::default()
-    };
+    let cut = ReadOptions { skip: 100, limit: Some(50), ..ReadOptions::default() };
     assert_eq!(read(&open(&path, &cut), 7).requests, all.requests[100..150]);
-    let paged = |size| ReadOptions {
-        page_size: NonZeroU64::new(size),
-        ..ReadOptions::default()
-    };
+    let paged = |size| ReadOptions { page_size: NonZeroU64::new(size), ..ReadOptions::default() };
     assert_eq!(read(&open(&path, &paged(16384)), 64).requests, all.requests);
     let split = read(&open(&path, &paged(4096)), 77).requests;
     let twice = all.requests.iter().flat_map(|&request| [request; 2]);
@@ -358,18 +324,10 @@ fn parts_follow_each_other_in_time_and_have_rings_of_their_own() {
         all.requests = requests.iter().map(detail).collect();
         write(&path(name), Format::Native, &Metadata::default(), &all);
     };
-    let (scan, vacuum) = (
-        |number| ring(number, RingKind::BulkRead),
-        |number| ring(number, RingKind::Vacuum),
-    );
+    let (scan, vacuum) = (|number| ring(number, RingKind::BulkRead), |number| ring(number, RingKind::Vacuum));
     part("a.parquet", &[(1000, scan(1)), (1010, 0), (1015, scan(3))]);
     part("b.parquet", &[(70, vacuum(1)), (75, 0), (95, scan(2))]);
-    write(
-        &path("c.parquet"),
-        Format::Native,
-        &Metadata::default(),
-        &some(2, 9),
-    );
+    write(&path("c.parquet"), Format::Native, &Metadata::default(), &some(2, 9));
     part("d.parquet", &[(5, scan(Ring::MOST)), (6, scan(1))]);
     let names = ["a", "b", "c", "d"].map(|name| path(&format!("{name}.parquet")));
     let names = names.map(|path| path.to_str().unwrap().to_owned());
@@ -391,17 +349,11 @@ fn parts_follow_each_other_in_time_and_have_rings_of_their_own() {
     for max in [1, 3, 100] {
         assert_eq!(read(&source, max).requests, expected);
     }
-    let skipped = ReadOptions {
-        skip: 4,
-        ..ReadOptions::default()
-    };
+    let skipped = ReadOptions { skip: 4, ..ReadOptions::default() };
     let source = Source::concat(&names, &skipped).unwrap();
     assert_eq!(read(&source, 2).requests, expected[4..]);
     // A part without times in front.
-    let source = Source::concat(
-        &[names[2].clone(), names[1].clone()],
-        &ReadOptions::default(),
-    );
+    let source = Source::concat(&[names[2].clone(), names[1].clone()], &ReadOptions::default());
     let times = read(&source.unwrap(), 9).requests;
     let times: Vec<u64> = times.iter().map(|request| request.time_us).collect();
     assert_eq!(times, [0, 0, 0, 5, 25]);
@@ -410,16 +362,9 @@ fn parts_follow_each_other_in_time_and_have_rings_of_their_own() {
 #[test]
 fn a_trace_below_a_cache_says_so_in_every_format_with_metadata() {
     let directory = tempfile::tempdir().unwrap();
-    let metadata = Metadata {
-        below_cache: true,
-        ..Metadata::default()
-    };
+    let metadata = Metadata { below_cache: true, ..Metadata::default() };
     assert!(!metadata.is_empty());
-    for (format, name) in [
-        (Format::Native, "a.parquet"),
-        (Format::Text, "a.txt"),
-        (Format::U32, "a.u32"),
-    ] {
+    for (format, name) in [(Format::Native, "a.parquet"), (Format::Text, "a.txt"), (Format::U32, "a.u32")] {
         let path = directory.path().join(name);
         write(&path, format, &metadata, &some(10, 5));
         assert_eq!(*plain(&path).open().unwrap().metadata(), metadata, "{name}");
@@ -436,11 +381,7 @@ fn a_trace_below_a_cache_says_so_in_every_format_with_metadata() {
     let sidecar = directory.path().join("a.json");
     fs::write(&sidecar, r#"{"below_cache": 1}"#).unwrap();
     let error = plain(&directory.path().join("a.u32")).open().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("below_cache is 1, expected true or false")
-    );
+    assert!(error.to_string().contains("below_cache is 1, expected true or false"));
 }
 
 #[test]
@@ -448,17 +389,11 @@ fn other_formats_omit_requests() {
     let directory = tempfile::tempdir().unwrap();
     let all = with_requests(some(10, 5), |at| request(at, 5));
     for format in crate::common::written() {
-        let path = directory
-            .path()
-            .join(format!("a.{}", format.extensions()[0]));
+        let path = directory.path().join(format!("a.{}", format.extensions()[0]));
         write(&path, format, &Metadata::default(), &all);
         let found = read(&plain(&path), 100);
         assert_eq!(found.pages, all.pages);
-        assert_eq!(
-            !found.requests.is_empty(),
-            format.keeps_requests(),
-            "{format}"
-        );
+        assert_eq!(!found.requests.is_empty(), format.keeps_requests(), "{format}");
     }
 }
 
@@ -475,21 +410,10 @@ fn statistics_count_times_and_rings() {
         ring(1, RingKind::Vacuum),
         ring(2, RingKind::BulkReadGivingUp),
     ];
-    all.requests = codes
-        .iter()
-        .zip(10..)
-        .map(|(&code, at)| request(at * at, code))
-        .collect();
+    all.requests = codes.iter().zip(10..).map(|(&code, at)| request(at * at, code)).collect();
     write(&path, Format::Native, &Metadata::default(), &all);
-    let of = |columns| {
-        TraceStatistics::from_reader(&mut plain(&path).open_with(columns).unwrap()).unwrap()
-    };
-    let expected = RequestStatistics {
-        duration_us: 225 - 100,
-        bulk_reads: 3,
-        bulk_writes: 1,
-        vacuums: 1,
-    };
+    let of = |columns| TraceStatistics::from_reader(&mut plain(&path).open_with(columns).unwrap()).unwrap();
+    let expected = RequestStatistics { duration_us: 225 - 100, bulk_reads: 3, bulk_writes: 1, vacuums: 1 };
     assert_eq!(of(OptionalColumns::ALL).requests, Some(expected));
     assert_eq!(of(OptionalColumns::default()).requests, None);
     let arrivals = plain(&path).recorded_arrivals(0).unwrap().unwrap();
@@ -515,11 +439,7 @@ fn what_a_buffer_had_at_the_first_moment_has_not_arrived() {
         (twice.clone(), 0, 2000),
         (twice.clone(), 5400, 1600),
         (twice.clone(), 11_900, 100),
-        (
-            Source::sequence(&[twice], &ReadOptions::default()),
-            11_000,
-            1000,
-        ),
+        (Source::sequence(&[twice], &ReadOptions::default()), 11_000, 1000),
     ] {
         let arrivals = source.recorded_arrivals(warmup).unwrap().unwrap();
         let found = (arrivals.references, arrivals.time.as_millis());

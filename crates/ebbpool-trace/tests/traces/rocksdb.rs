@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::{
-    Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer,
-};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rocksdb.trace.zst")
@@ -103,9 +101,7 @@ fn a_trace_of_rocksdb_is_read() {
     let source = source(&path);
     assert_eq!(source.formats().unwrap(), [Some(Format::RocksDb)]);
     let notes = source.open().unwrap().notes().join("\n");
-    assert!(
-        notes.contains("all references are reads") && notes.contains("every block is one page")
-    );
+    assert!(notes.contains("all references are reads") && notes.contains("every block is one page"));
     for max in [1, 7, 1000] {
         let (all, names) = read(&source, max).unwrap();
         assert_eq!(all.len(), expected.len());
@@ -117,10 +113,7 @@ fn a_trace_of_rocksdb_is_read() {
             assert_eq!((all.pages[at], all.writes[at]), (page, false));
             let name = &names[all.classes[at] as usize - 1];
             assert_eq!(*name, format!("{family}, {}", contents[record_type]));
-            assert_eq!(
-                (all.requests[at].time_us, all.requests[at].bypass),
-                (*time, 0)
-            );
+            assert_eq!((all.requests[at].time_us, all.requests[at].bypass), (*time, 0));
         }
         assert_eq!(pages.len(), 25);
         assert_eq!(names.len(), 6);
@@ -128,17 +121,10 @@ fn a_trace_of_rocksdb_is_read() {
     let (first, last) = (expected[0].2, expected[173].2);
     let time = source.recorded_arrivals(0).unwrap().unwrap().time;
     assert_eq!(time.as_micros(), u128::from(last - first));
-    let cut = ReadOptions {
-        skip: 10,
-        limit: Some(100),
-        ..ReadOptions::default()
-    };
+    let cut = ReadOptions { skip: 10, limit: Some(100), ..ReadOptions::default() };
     let cut = Source::parse_with(path.to_str().unwrap(), &cut).unwrap();
     let time = cut.recorded_arrivals(0).unwrap().unwrap().time;
-    assert_eq!(
-        time.as_micros(),
-        u128::from(expected[109].2 - expected[10].2)
-    );
+    assert_eq!(time.as_micros(), u128::from(expected[109].2 - expected[10].2));
 }
 
 #[test]
@@ -148,9 +134,7 @@ fn a_native_copy_has_the_same_references_times_and_classes() {
     let (all, names) = read(&source(&golden()), 1000).unwrap();
     let classes = ebbpool_trace::PageClasses::named(names.clone());
     let metadata = Metadata::default();
-    let mut writer =
-        Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None)
-            .unwrap();
+    let mut writer = Writer::create_with_classes(&path, Format::Native, &metadata, Some(&classes), None).unwrap();
     writer.write(&all).unwrap();
     writer.finish().unwrap();
     assert_eq!(read(&source(&path), 1000).unwrap(), (all, names));
@@ -177,15 +161,7 @@ fn traces_are_read_whatever_their_records() {
         let times: Vec<u64> = all.requests.iter().map(|request| request.time_us).collect();
         assert_eq!(times, [10, 20, 20, 40, 41]);
         assert_eq!(all.classes, [1, 1, 2, 3, 4]);
-        assert_eq!(
-            names,
-            [
-                "default, data",
-                "default, index",
-                ", range deletions",
-                "x, compression dictionary"
-            ]
-        );
+        assert_eq!(names, ["default, data", "default, index", ", range deletions", "x, compression dictionary"]);
     }
     assert!(read_bytes(&header(), 9).unwrap().0.is_empty());
 }
@@ -200,30 +176,12 @@ fn damaged_traces_are_refused() {
         (&[&header[..20]], "does not begin with the header"),
         (&[&access], "does not begin with the header"),
         (&[&queries], "is a trace of queries"),
-        (
-            &[&header, &access[..5]],
-            "record 1 (the first is 0): cut off after 5 of 13 bytes",
-        ),
-        (
-            &[&header, &access, &access[..40]],
-            "record 2 (the first is 0): cut off after 40 of",
-        ),
-        (
-            &[&header, &record(1, 3, b"")],
-            "its type is 3, and blocks have types 7 to 11",
-        ),
-        (
-            &[&header, &record(1, 9, b"")],
-            "its fields are longer than the record",
-        ),
-        (
-            &[&header, &record(1, 9, b"\xff\xff\xff\xff\x0f")],
-            "its fields are longer",
-        ),
-        (
-            &[&header, &record(1, 9, &[0xff; 40])],
-            "its fields are longer",
-        ),
+        (&[&header, &access[..5]], "record 1 (the first is 0): cut off after 5 of 13 bytes"),
+        (&[&header, &access, &access[..40]], "record 2 (the first is 0): cut off after 40 of"),
+        (&[&header, &record(1, 3, b"")], "its type is 3, and blocks have types 7 to 11"),
+        (&[&header, &record(1, 9, b"")], "its fields are longer than the record"),
+        (&[&header, &record(1, 9, b"\xff\xff\xff\xff\x0f")], "its fields are longer"),
+        (&[&header, &record(1, 9, &[0xff; 40])], "its fields are longer"),
     ] {
         let message = refusal(parts);
         assert!(message.contains(expected), "{message}");

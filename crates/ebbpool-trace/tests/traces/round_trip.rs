@@ -12,12 +12,7 @@ use proptest::prelude::*;
 const ENDINGS: [&str; 3] = ["", ".gz", ".zst"];
 
 fn metadata(name: Option<&str>) -> Metadata {
-    Metadata {
-        name: name.map(str::to_owned),
-        page_size: Some(8192),
-        database_pages: Some(u64::MAX),
-        ..Metadata::default()
-    }
+    Metadata { name: name.map(str::to_owned), page_size: Some(8192), database_pages: Some(u64::MAX), ..Metadata::default() }
 }
 
 fn round_trip(format: Format, all: &Batch, metadata: &Metadata, max: usize) {
@@ -31,11 +26,7 @@ fn round_trip(format: Format, all: &Batch, metadata: &Metadata, max: usize) {
         let source = source(&path, None).unwrap();
         let reader = source.open().unwrap();
         let nothing = Metadata::default();
-        let expected = if format.keeps_metadata() {
-            metadata
-        } else {
-            &nothing
-        };
+        let expected = if format.keeps_metadata() { metadata } else { &nothing };
         assert_eq!(reader.metadata(), expected, "{}", path.display());
         assert_eq!(reader.notes(), &[] as &[String]);
         assert_eq!(&read_from(&source, max).unwrap(), all);
@@ -52,12 +43,7 @@ fn an_empty_trace_survives() {
 
 #[test]
 fn the_highest_pages_survive() {
-    let all = Batch::from_iter([
-        (0, true),
-        (u64::MAX, false),
-        (1 << 63, true),
-        (1 << 32, false),
-    ]);
+    let all = Batch::from_iter([(0, true), (u64::MAX, false), (1 << 63, true), (1 << 32, false)]);
     for format in [Format::Native, Format::Text, Format::Csv] {
         round_trip(format, &all, &Metadata::default(), 3);
     }
@@ -80,10 +66,7 @@ fn several_row_groups_and_buffers() {
         let (mut a, mut b) = (source.open().unwrap(), source.open().unwrap());
         let (mut x, mut y) = (Batch::new(), Batch::new());
         for _ in 0..200 {
-            assert_eq!(
-                a.next_batch(&mut x, 5000).unwrap(),
-                b.next_batch(&mut y, 5000).unwrap()
-            );
+            assert_eq!(a.next_batch(&mut x, 5000).unwrap(), b.next_batch(&mut y, 5000).unwrap());
             assert_eq!(x, y);
         }
     }
@@ -95,9 +78,7 @@ fn name() -> impl Strategy<Value = String> {
     prop::collection::vec(letters, 0..30).prop_map(String::from_iter)
 }
 
-const MEANINGFUL: [char; 12] = [
-    '\n', '\r', '\t', '\0', '\u{85}', '\u{2028}', ' ', '"', '\\', '#', '=', 'a',
-];
+const MEANINGFUL: [char; 12] = ['\n', '\r', '\t', '\0', '\u{85}', '\u{2028}', ' ', '"', '\\', '#', '=', 'a'];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
@@ -124,17 +105,9 @@ fn any_name_survives() {
     let all = Batch::from_iter([(1, true), (2, false)]);
     let long = "long ".repeat(10_000);
     for name in [
-        "",
-        " ",
-        " blanks around \t",
-        "a\nR 5\r\n#",
-        "\u{1} # ebbpool.page_size=4096",
-        "a\n# ebbpool.page_size=4096\n# ebbpool.name=b",
-        "\"quoted\"",
-        "\"begun",
-        "back\\slash \\n",
-        "\u{FEFF}mark \u{85}\u{2028}\u{7F}",
-        &long,
+        "", " ", " blanks around \t", "a\nR 5\r\n#", "\u{1} # ebbpool.page_size=4096",
+        "a\n# ebbpool.page_size=4096\n# ebbpool.name=b", "\"quoted\"", "\"begun", "back\\slash \\n",
+        "\u{FEFF}mark \u{85}\u{2028}\u{7F}", &long,
     ] {
         for format in written() {
             round_trip(format, &all, &metadata(Some(name)), 10);
@@ -166,22 +139,13 @@ fn metadata_of_text_as_users_write_it() {
         let reader = source(&path, Some(Format::Text)).unwrap().open().unwrap();
         reader.metadata().clone()
     };
-    let named = |name: &str| Metadata {
-        name: Some(name.to_owned()),
-        ..Metadata::default()
-    };
+    let named = |name: &str| Metadata { name: Some(name.to_owned()), ..Metadata::default() };
     assert_eq!(metadata("#ebbpool.name = a b \r\nR 1\n"), named("a b"));
     // A text that is not a whole JSON string is the name itself.
     for name in ["\"a\" b", "\"a", "\"\\x\"", "'a'"] {
-        assert_eq!(
-            metadata(&format!("# ebbpool.name={name}\nR 1\n")),
-            named(name)
-        );
+        assert_eq!(metadata(&format!("# ebbpool.name={name}\nR 1\n")), named(name));
     }
-    assert_eq!(
-        metadata("\u{FEFF}# ebbpool.name=marked\nR 1\n"),
-        named("marked")
-    );
+    assert_eq!(metadata("\u{FEFF}# ebbpool.name=marked\nR 1\n"), named("marked"));
     assert_eq!(metadata("R 1\n# ebbpool.name=late\n"), Metadata::default());
     assert_eq!(metadata("# ebbpool.name=alone"), named("alone"));
     // After many comments, and never a number whose end is cut off.
@@ -211,10 +175,7 @@ fn files_of_other_programs() {
             assert_eq!(&read_from(&source, max).unwrap(), all, "{name}");
         }
     }
-    let reader = source(&data("pyarrow.parquet"), None)
-        .unwrap()
-        .open()
-        .unwrap();
+    let reader = source(&data("pyarrow.parquet"), None).unwrap().open().unwrap();
     assert_eq!(
         *reader.metadata(),
         Metadata {
@@ -252,9 +213,7 @@ fn parquet_under_any_name() {
     assert_eq!(read(&path, None).unwrap(), made(u64::MAX));
     // Magic takes precedence over the user's format, with a note.
     let reader = source(&path, Some(Format::U32)).unwrap().open().unwrap();
-    let [note] = reader.notes() else {
-        panic!("one note")
-    };
+    let [note] = reader.notes() else { panic!("one note") };
     assert!(note.contains("is native by its first bytes"), "{note}");
 }
 
@@ -282,9 +241,7 @@ fn a_guess_is_reported() {
     fs::write(&path, "# x\nR 123\nW 5\n").unwrap();
     let source = source(&path, None).unwrap();
     let reader = source.open().unwrap();
-    let [note] = reader.notes() else {
-        panic!("one note")
-    };
+    let [note] = reader.notes() else { panic!("one note") };
     assert!(note.contains("looks like text"), "{note}");
     assert_eq!(read_from(&source, 10).unwrap().pages, [123, 5]);
 }
@@ -307,11 +264,7 @@ fn concatenated_members_and_frames() {
         encoder.finish().unwrap()
     };
     let path = directory.path().join("trace.txt.gz");
-    fs::write(
-        &path,
-        [gzip(b"R 1\nR "), gzip(b""), gzip(b"2\nW 3\n")].concat(),
-    )
-    .unwrap();
+    fs::write(&path, [gzip(b"R 1\nR "), gzip(b""), gzip(b"2\nW 3\n")].concat()).unwrap();
     assert_eq!(read(&path, None).unwrap(), all);
 }
 
@@ -325,18 +278,12 @@ fn compression_is_recognised_under_any_name() {
     let path = directory.path().join("plain.txt.gz");
     fs::write(&path, "R 1\n").unwrap();
     let message = refusal(&path, None);
-    assert!(
-        message.contains("gzip") && message.contains("not compressed"),
-        "{message}"
-    );
+    assert!(message.contains("gzip") && message.contains("not compressed"), "{message}");
     // A u32 trace that begins like gzip but cannot be gzip.
     let path = directory.path().join("trace.u32");
     let words: [u32; 3] = [0x0008_8B1F, 0x0000_0002, 0x0000_0105];
     fs::write(&path, words.map(u32::to_le_bytes).concat()).unwrap();
-    assert_eq!(
-        read(&path, None).unwrap().pages,
-        [0x0008_8B1F >> 1, 1, 0x82]
-    );
+    assert_eq!(read(&path, None).unwrap().pages, [0x0008_8B1F >> 1, 1, 0x82]);
 }
 
 #[test]
@@ -361,10 +308,7 @@ fn sidecars() {
     assert_eq!(fs::read_to_string(&sidecar).unwrap(), more);
     // Metadata of another trace is removed.
     write(&plain, Format::U32, &Metadata::default(), &all).unwrap();
-    assert_eq!(
-        source(&plain, None).unwrap().open().unwrap().metadata(),
-        &Metadata::default()
-    );
+    assert_eq!(source(&plain, None).unwrap().open().unwrap().metadata(), &Metadata::default());
     assert!(fs::read_to_string(&sidecar).unwrap().contains("relations"));
 }
 
@@ -376,8 +320,7 @@ fn levels() {
         for name in ["t.parquet", "t.u32.zst", "t.txt.gz"] {
             let path = directory.path().join(name);
             let format = Format::of_name(&path).unwrap();
-            let mut writer =
-                Writer::create_with(&path, format, &Metadata::default(), Some(level)).unwrap();
+            let mut writer = Writer::create_with(&path, format, &Metadata::default(), Some(level)).unwrap();
             writer.write(&all).unwrap();
             writer.finish().unwrap();
             assert_eq!(read(&path, None).unwrap(), all);
@@ -389,10 +332,7 @@ fn levels() {
 #[test]
 fn a_pipe_can_be_opened_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
-    for (name, bytes) in [
-        ("pipe", b"R 1\nW 2\n".to_vec()),
-        ("pipe2", fs::read(data("polars.parquet")).unwrap()),
-    ] {
+    for (name, bytes) in [("pipe", b"R 1\nW 2\n".to_vec()), ("pipe2", fs::read(data("polars.parquet")).unwrap())] {
         let path = directory.path().join(name);
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
@@ -414,32 +354,23 @@ fn statistics_of_a_file() {
     let path = directory.path().join("trace.u32");
     let all = some(50_000, 700);
     write(&path, Format::U32, &Metadata::default(), &all).unwrap();
-    let info =
-        TraceStatistics::from_reader(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
+    let info = TraceStatistics::from_reader(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
     let distinct: std::collections::HashSet<u64> = all.pages.iter().copied().collect();
     assert_eq!(info.references, 50_000);
     assert_eq!(info.distinct_pages, distinct.len() as u64);
-    assert_eq!(
-        info.writes,
-        all.writes.iter().filter(|&&write| write).count() as u64
-    );
+    assert_eq!(info.writes, all.writes.iter().filter(|&&write| write).count() as u64);
     assert_eq!(info.lowest_page, all.pages.iter().min().copied());
     assert_eq!(info.highest_page, all.pages.iter().max().copied());
-    assert_eq!(
-        info.pages_both + info.pages_only_read + info.pages_only_written,
-        info.distinct_pages
-    );
+    assert_eq!(info.pages_both + info.pages_only_read + info.pages_only_written, info.distinct_pages);
 }
 
 /// The samples that ship with Ebbpool have the properties stated in traces/README.md.
 #[test]
 fn the_sample_traces() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    for (name, references, distinct, database) in [
-        ("pg-tpcc", 1_000_000, 49_604, 270_258),
-        ("pg-tpcb", 300_000, 22_385, 292_520),
-        ("pg-tatp", 300_000, 21_377, 53_725),
-    ] {
+    for (name, references, distinct, database) in
+        [("pg-tpcc", 1_000_000, 49_604, 270_258), ("pg-tpcb", 300_000, 22_385, 292_520), ("pg-tatp", 300_000, 21_377, 53_725)]
+    {
         let path = samples.join(format!("{name}.parquet"));
         let mut reader = source(&path, None).unwrap().open().unwrap();
         assert_eq!(reader.metadata().name.as_deref(), Some(name));

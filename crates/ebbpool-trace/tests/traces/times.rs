@@ -34,12 +34,8 @@ const BLKPARSE: &str = "\
 ";
 
 /// Commands of VMware's disks: (command, sector, length in bytes, time in µs).
-const COMMANDS: [(u16, u64, u32, u64); 4] = [
-    (0x28, 15, 1024, 1_000_000),
-    (0x00, 0, 0, 1_000_001),
-    (0x2A, 8, 4096, 1_000_002),
-    (0x8A, 80, 512, 1_000_900),
-];
+const COMMANDS: [(u16, u64, u32, u64); 4] =
+    [(0x28, 15, 1024, 1_000_000), (0x00, 0, 0, 1_000_001), (0x2A, 8, 4096, 1_000_002), (0x8A, 80, 512, 1_000_900)];
 
 fn vscsi(version: u16) -> Vec<u8> {
     let mut file = Vec::new();
@@ -90,30 +86,15 @@ fn the_times_of_requests_are_those_of_their_pages() {
     let volume = 1 << 48;
     let (one, two) = (vscsi(1), vscsi(2));
     for (name, content, pages, times) in [
-        (
-            "a.spc",
-            SPC.as_bytes(),
-            vec![1, 2, volume + 1, 0],
-            vec![26_214, 26_214, 1_500_000, 2_500_000],
-        ),
+        ("a.spc", SPC.as_bytes(), vec![1, 2, volume + 1, 0], vec![26_214, 26_214, 1_500_000, 2_500_000]),
         (
             "a.msr",
             MSR.as_bytes(),
             vec![volume, volume + 1, volume, 0],
-            vec![
-                12_816_637_200_306_162,
-                12_816_637_200_306_162,
-                12_816_637_201_638_215,
-                12_816_637_202_638_224,
-            ],
+            vec![12_816_637_200_306_162, 12_816_637_200_306_162, 12_816_637_201_638_215, 12_816_637_202_638_224],
         ),
         ("a.iolog", FIO_2.as_bytes(), vec![0, 1, 2], vec![]),
-        (
-            "b.iolog",
-            FIO_3.as_bytes(),
-            vec![0, 1, 2],
-            vec![20, 20, 888],
-        ),
+        ("b.iolog", FIO_3.as_bytes(), vec![0, 1, 2], vec![20, 20, 888]),
         (
             "a.blkparse",
             BLKPARSE.as_bytes(),
@@ -121,28 +102,14 @@ fn the_times_of_requests_are_those_of_their_pages() {
             // The events of several processors need not be in order.
             vec![0, 0, 1_000_000, 1_000_000],
         ),
-        (
-            "a.vscsi",
-            &one,
-            vec![1, 2, 1, 10],
-            vec![1_000_000, 1_000_000, 1_000_002, 1_000_900],
-        ),
-        (
-            "b.vscsi",
-            &two,
-            vec![1, 2, 1, 10],
-            vec![1_000_000, 1_000_000, 1_000_002, 1_000_900],
-        ),
+        ("a.vscsi", &one, vec![1, 2, 1, 10], vec![1_000_000, 1_000_000, 1_000_002, 1_000_900]),
+        ("b.vscsi", &two, vec![1, 2, 1, 10], vec![1_000_000, 1_000_000, 1_000_002, 1_000_900]),
     ] {
         let path = directory.path().join(name);
         fs::write(&path, content).unwrap();
         let source = source(&path, "");
         for max in [1, 3, 1000] {
-            assert_eq!(
-                timed(&source, max),
-                (pages.clone(), times.clone()),
-                "{name}"
-            );
+            assert_eq!(timed(&source, max), (pages.clone(), times.clone()), "{name}");
         }
         let mut plain = source.open().unwrap();
         let mut batch = Batch::new();
@@ -183,10 +150,7 @@ fn a_column_of_a_csv_has_times() {
         let found = (arrivals.references, arrivals.time.as_micros());
         assert_eq!(found, (4, u128::from(last - 10 * factor)));
         let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
-        let requests = TraceStatistics::from_reader(&mut reader)
-            .unwrap()
-            .requests
-            .unwrap();
+        let requests = TraceStatistics::from_reader(&mut reader).unwrap().requests.unwrap();
         assert_eq!(requests.duration_us, last - 10 * factor);
     }
     let untimed = source(&path, "page=page,write=write");
@@ -199,46 +163,16 @@ fn bad_times_are_named_with_line_and_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let event = "8,16 1 1 0.5 12 Q R 8 + 8 [a]";
     for (name, first, bad, columns, expected) in [
+        ("a.spc", "0,1,512,r,0.1", "0,1,512,r,0.1x", "", "a time in seconds, such as 0.026214"),
+        ("a.msr", "1,h,0,Read,0,512,1", "1e18,h,0,Read,0,512,1", "", "a time in units of 100 ns"),
+        ("a.iolog", "fio version 3 iolog\n5 a read 0 1", "5.5 a read 0 1", "", "a time in whole microseconds"),
+        ("a.blkparse", event, "8,16 1 1 0.5.5 12 Q R 8 + 8 [a]", "", "a time in seconds, such as 0.000001200"),
         (
-            "a.spc",
-            "0,1,512,r,0.1",
-            "0,1,512,r,0.1x",
-            "",
-            "a time in seconds, such as 0.026214",
-        ),
-        (
-            "a.msr",
-            "1,h,0,Read,0,512,1",
-            "1e18,h,0,Read,0,512,1",
-            "",
-            "a time in units of 100 ns",
-        ),
-        (
-            "a.iolog",
-            "fio version 3 iolog\n5 a read 0 1",
-            "5.5 a read 0 1",
-            "",
-            "a time in whole microseconds",
-        ),
-        (
-            "a.blkparse",
-            event,
-            "8,16 1 1 0.5.5 12 Q R 8 + 8 [a]",
-            "",
-            "a time in seconds, such as 0.000001200",
-        ),
-        (
-            "a.csv",
-            "t,page,write\n1.5,1,R",
-            "2024-01-01,1,R",
-            "page=page,write=write,time=t",
+            "a.csv", "t,page,write\n1.5,1,R", "2024-01-01,1,R", "page=page,write=write,time=t",
             "time=t:s, ms, us or ns; a date must be made a number first",
         ),
         (
-            "b.csv",
-            "t,page,write\n1,1,R",
-            "-1,1,R",
-            "page=page,write=write,time=t:ms",
+            "b.csv", "t,page,write\n1,1,R", "-1,1,R", "page=page,write=write,time=t:ms",
             "a number of milliseconds such as 12.5 in column 't'",
         ),
     ] {
@@ -248,10 +182,7 @@ fn bad_times_are_named_with_line_and_remedy() {
         let path = directory.path().join(name);
         fs::write(&path, text).unwrap();
         let read = |bad_lines| {
-            let options = ReadOptions {
-                bad_lines,
-                ..options(columns)
-            };
+            let options = ReadOptions { bad_lines, ..options(columns) };
             let source = Source::parse_with(path.to_str().unwrap(), &options).unwrap();
             let mut reader = source.open().unwrap();
             let mut batch = Batch::new();

@@ -67,19 +67,11 @@ impl<'c> Waiting<'c> {
     }
 
     fn too_long(&self, page: u64) -> PoolError {
-        PoolError::Latched {
-            page,
-            waited: self.since.elapsed(),
-        }
+        PoolError::Latched { page, waited: self.since.elapsed() }
     }
 
     /// Waits for the latch of the frame that seems to hold the page, or for a copy of the page to land.
-    pub(crate) fn for_latch(
-        &mut self,
-        frame: u32,
-        page: u64,
-        awaited: WaitCondition,
-    ) -> Result<(), PoolError> {
+    pub(crate) fn for_latch(&mut self, frame: u32, page: u64, awaited: WaitCondition) -> Result<(), PoolError> {
         let core = self.core;
         if self.is_late {
             return Err(self.too_long(page));
@@ -88,22 +80,18 @@ impl<'c> Waiting<'c> {
         let (seniority, until) = match awaited {
             // A reader is polite for as long as the writer has waited already, if that is longer: readers that hold the page for
             // longer would take turns for ever.
-            WaitCondition::Shared {
-                polite_since: Some(_),
-            } => {
-                let politeness = *self.politeness.get_or_insert_with(|| {
-                    core.frames
-                        .writers_waited(frame)
-                        .clamp(POLITENESS, MOST_POLITENESS)
-                });
+            WaitCondition::Shared { polite_since: Some(_) } => {
+                let politeness = *self
+                    .politeness
+                    .get_or_insert_with(|| core.frames.writers_waited(frame).clamp(POLITENESS, MOST_POLITENESS));
                 (Seniority::Newcomer, self.since + politeness)
             }
-            WaitCondition::Shared { .. }
-            | WaitCondition::Exclusive { .. }
-            | WaitCondition::Drop => match self.since.elapsed() < SENIORITY {
-                true => (Seniority::Newcomer, self.since + SENIORITY),
-                false => (Seniority::Elder, self.deadline),
-            },
+            WaitCondition::Shared { .. } | WaitCondition::Exclusive { .. } | WaitCondition::Drop => {
+                match self.since.elapsed() < SENIORITY {
+                    true => (Seniority::Newcomer, self.since + SENIORITY),
+                    false => (Seniority::Elder, self.deadline),
+                }
+            }
             WaitCondition::Landing => {
                 // The latch is free meanwhile.
                 self.leave_queue();
@@ -111,32 +99,18 @@ impl<'c> Waiting<'c> {
             }
         };
         let deadline = until.min(self.deadline);
-        let in_time = core.frames.wait(
-            (frame, page),
-            (awaited, seniority),
-            &mut self.queued,
-            deadline,
-        );
+        let in_time = core.frames.wait((frame, page), (awaited, seniority), &mut self.queued, deadline);
         // The latch may be free for a thread that need not let others go first.
         self.is_late = !in_time && deadline == self.deadline;
         Ok(())
     }
 
     /// Waits until the eviction of a page has ended.
-    pub(crate) fn for_write(
-        &mut self,
-        policy: &mut MutexGuard<'_, Replacement>,
-        page: u64,
-    ) -> Result<(), PoolError> {
+    pub(crate) fn for_write(&mut self, policy: &mut MutexGuard<'_, Replacement>, page: u64) -> Result<(), PoolError> {
         self.core.transfer.counters.waits_for_writes.add(1);
         self.leave_queue();
         while policy.is_being_evicted(page) {
-            if self
-                .core
-                .eviction_ended
-                .wait_until(policy, self.deadline)
-                .timed_out()
-            {
+            if self.core.eviction_ended.wait_until(policy, self.deadline).timed_out() {
                 return Err(self.too_long(page));
             }
         }
@@ -150,10 +124,7 @@ impl<'c> Waiting<'c> {
         loop {
             let now = Instant::now();
             if now >= self.deadline {
-                return Err(PoolError::AllPinned {
-                    frames: core.frames.count(),
-                    waited: self.since.elapsed(),
-                });
+                return Err(PoolError::AllPinned { frames: core.frames.count(), waited: self.since.elapsed() });
             }
             thread::sleep(self.next_look.min(self.deadline - now));
             self.next_look = (self.next_look * 2).min(LAST_LOOK);
@@ -176,9 +147,7 @@ mod tests {
 
     /// A pool of two frames whose threads wait for a millisecond.
     fn impatient_pool() -> Pool {
-        let options = PoolOptions::new(2)
-            .background(false)
-            .patience(Duration::from_millis(1));
+        let options = PoolOptions::new(2).background(false).patience(Duration::from_millis(1));
         options.open(MemoryStorage::new(512)).expect("a pool")
     }
 
@@ -194,10 +163,7 @@ mod tests {
         waiting.for_latch(frame, 1, awaited).expect("a last try");
         let waited = waiting.for_latch(frame, 1, awaited);
         assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
-        assert!(
-            core.frames.fix(frame, true).is_err(),
-            "readers let it go first"
-        );
+        assert!(core.frames.fix(frame, true).is_err(), "readers let it go first");
         let reason = FetchReason::Fix(Access::Write);
         let fetched = core.fetch((3, UNKNOWN_CLASS), reason, None, &mut waiting);
         assert!(matches!(fetched, Err(PoolError::AllPinned { .. })));
@@ -210,17 +176,11 @@ mod tests {
         let core = &*pool.core;
         let _pinned = pool.fix_read(2).expect("a page");
         let frame = core.table.find(2, &core.frames).expect("it is resident");
-        for awaited in [
-            WaitCondition::Exclusive { in_turn: false },
-            WaitCondition::Drop,
-        ] {
+        for awaited in [WaitCondition::Exclusive { in_turn: false }, WaitCondition::Drop] {
             let mut waiting = Waiting::new(core);
             // Page 1 was in the frame when the thread looked.
             waiting.for_latch(frame, 1, awaited).expect("it looks anew");
-            assert!(
-                core.frames.fix(frame, true).is_ok(),
-                "readers need not wait"
-            );
+            assert!(core.frames.fix(frame, true).is_ok(), "readers need not wait");
         }
     }
 }

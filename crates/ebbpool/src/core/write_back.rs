@@ -7,9 +7,7 @@ use std::time::Duration;
 use super::PoolShared;
 use crate::background::Signal;
 use crate::error::PoolError;
-use crate::frames::{
-    CopyInFlight, CopySlot, FrameState, Frames, LatchRefusal, Seniority, SharedLatch, WaitCondition,
-};
+use crate::frames::{CopyInFlight, CopySlot, FrameState, Frames, LatchRefusal, Seniority, SharedLatch, WaitCondition};
 use crate::replacement::{Admission, Eviction};
 use crate::stats::WriteCause;
 use crate::sync::{Instant, thread};
@@ -45,8 +43,7 @@ impl PoolShared {
         let mut failure = None;
         let mut latches = latches.into_iter().peekable();
         while latches.peek().is_some() {
-            let batch: Vec<SharedLatch<'_>> =
-                latches.by_ref().take(self.frames.most_copies()).collect();
+            let batch: Vec<SharedLatch<'_>> = latches.by_ref().take(self.frames.most_copies()).collect();
             let room = self.frames.room_for_copies(batch.len());
             let mut copies = copies(batch, room, &mut written.left_to_others);
             let mut outgoing: Vec<Outgoing<'_>> = copies
@@ -123,11 +120,7 @@ impl PoolShared {
             return;
         };
         signal.more_to_do();
-        let over = self
-            .frames
-            .dirty()
-            .count()
-            .saturating_sub(self.limits.dirty_budget);
+        let over = self.frames.dirty().count().saturating_sub(self.limits.dirty_budget);
         let room = self.limits.room(&self.frames);
         let excess = (over as f64 / room as f64).min(1.0);
         let delay = self.throttle.charge(excess);
@@ -135,21 +128,14 @@ impl PoolShared {
             return;
         }
         self.transfer.counters.delays.add(1);
-        self.transfer
-            .counters
-            .delayed_us
-            .add(delay.as_micros() as u64);
+        self.transfer.counters.delayed_us.add(delay.as_micros() as u64);
         thread::sleep(delay);
     }
 
     /// Writes dirty pages, those included that other threads are changing: it waits for each of these, the oldest changes first,
     /// until no thread changes it, but not for pages that a thread holds for long. While other pages have to be written it waits
     /// for one, so that neither these nor those wait without end.
-    pub(crate) fn write_in_turn(
-        &self,
-        frames: Vec<u32>,
-        held: &mut HeldPages,
-    ) -> Result<usize, PoolError> {
+    pub(crate) fn write_in_turn(&self, frames: Vec<u32>, held: &mut HeldPages) -> Result<usize, PoolError> {
         let mut busy = Vec::new();
         let mut latches = Vec::new();
         for frame in frames {
@@ -159,9 +145,7 @@ impl PoolShared {
                 Err(_) => {}
             }
         }
-        let mut written = self
-            .write_latched(latches, WriteCause::Background, true)
-            .map(|it| it.pages);
+        let mut written = self.write_latched(latches, WriteCause::Background, true).map(|it| it.pages);
         busy.sort_by_key(|&(frame, _)| Reverse(self.frames.dirty_for_ms(frame)));
         let begin = Instant::now();
         held.retain(|_, until| *until > begin);
@@ -188,12 +172,7 @@ impl PoolShared {
 
     /// Latches a page that other threads are changing, before all others that wait for it; `None` if it has left the frame, or
     /// is not loaded or abandoned.
-    fn share_in_turn(
-        &self,
-        frame: u32,
-        page: u64,
-        deadline: Instant,
-    ) -> Result<Option<SharedLatch<'_>>, StillHeld> {
+    fn share_in_turn(&self, frame: u32, page: u64, deadline: Instant) -> Result<Option<SharedLatch<'_>>, StillHeld> {
         let awaited = WaitCondition::Shared { polite_since: None };
         let mut queued = None;
         loop {
@@ -210,14 +189,8 @@ impl PoolShared {
     }
 
     /// Writes dirty pages that no thread is changing at this moment.
-    pub(crate) fn write_frames(
-        &self,
-        frames: Vec<u32>,
-        cause: WriteCause,
-    ) -> Result<usize, PoolError> {
-        let latched = frames
-            .into_iter()
-            .filter_map(|frame| self.frames.share(frame, false).ok());
+    pub(crate) fn write_frames(&self, frames: Vec<u32>, cause: WriteCause) -> Result<usize, PoolError> {
+        let latched = frames.into_iter().filter_map(|frame| self.frames.share(frame, false).ok());
         let latches = latched.map(|(latch, _)| latch).collect();
         Ok(self.write_latched(latches, cause, true)?.pages)
     }

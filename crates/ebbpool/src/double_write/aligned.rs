@@ -14,16 +14,11 @@ impl AlignedPages {
         let bytes = vec![0; count * page_size + ALIGNMENT];
         // The bytes are never moved, since the vector does not grow.
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        AlignedPages {
-            bytes,
-            start,
-            page_size,
-        }
+        AlignedPages { bytes, start, page_size }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes[self.start..self.bytes.len() - (ALIGNMENT - self.start)]
-            .chunks_exact(self.page_size)
+        self.bytes[self.start..self.bytes.len() - (ALIGNMENT - self.start)].chunks_exact(self.page_size)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {

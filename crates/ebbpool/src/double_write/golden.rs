@@ -49,12 +49,8 @@ fn area_of_version_2() -> Vec<u8> {
         let sealed: Vec<Vec<u8>> = pages.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
         let aligned: Vec<AlignedPages> = sealed.iter().map(|bytes| aligned(bytes)).collect();
         let numbers = pages.iter().map(|&(page, _)| page);
-        let images: Vec<(u64, &[u8])> = numbers
-            .zip(aligned.iter().flat_map(|it| it.iter()))
-            .collect();
-        let in_place = area
-            .save_images(&images, || Ok(()))
-            .expect("images are safe");
+        let images: Vec<(u64, &[u8])> = numbers.zip(aligned.iter().flat_map(|it| it.iter())).collect();
+        let in_place = area.save_images(&images, || Ok(())).expect("images are safe");
         in_place.finish(written.iter().copied());
     };
     batch(&[(1, 10), (2, 11)], &[1]);
@@ -73,9 +69,7 @@ fn area_of_version_1() -> Vec<u8> {
             sequence,
             batch: sequence,
             links: None,
-            images: images
-                .map(|(&(page, _), bytes)| Image::new(page, bytes))
-                .collect(),
+            images: images.map(|(&(page, _), bytes)| Image::new(page, bytes)).collect(),
         };
         let mut list = vec![0; PAGE];
         record.encode(&mut list);
@@ -86,17 +80,11 @@ fn area_of_version_1() -> Vec<u8> {
 }
 
 fn all() -> [(&'static str, Vec<u8>); 3] {
-    [
-        ("pages", pages()),
-        ("double-write-1", area_of_version_1()),
-        ("double-write-2", area_of_version_2()),
-    ]
+    [("pages", pages()), ("double-write-1", area_of_version_1()), ("double-write-2", area_of_version_2())]
 }
 
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn golden(name: &str) -> Vec<u8> {
@@ -127,12 +115,7 @@ fn content(storage: &dyn Storage) -> Vec<u8> {
 
 fn record(sequence: u64, links: Option<BatchLinks>, images: &[(u64, u64)]) -> DecodedPage {
     let image = |&(page, lsn): &(u64, u64)| Image::new(page, &sealed(page, lsn));
-    DecodedPage::Record(Record {
-        sequence,
-        batch: sequence,
-        links,
-        images: images.iter().map(image).collect(),
-    })
+    DecodedPage::Record(Record { sequence, batch: sequence, links, images: images.iter().map(image).collect() })
 }
 
 /// The content of a page of the area: a record, or the image of a page as of an LSN.
@@ -169,11 +152,7 @@ fn restores(area: &str, identity: u64) {
 fn pages_of_the_first_release_are_read() {
     let pages = golden("pages");
     let pages: Vec<&[u8]> = pages.chunks(PAGE).collect();
-    let checked: Vec<_> = pages
-        .iter()
-        .zip(0..)
-        .map(|(it, page)| PageFormat::Checked.check(it, page))
-        .collect();
+    let checked: Vec<_> = pages.iter().zip(0..).map(|(it, page)| PageFormat::Checked.check(it, page)).collect();
     let torn = Err(Damage::Checksum);
     assert_eq!(checked, [Ok(0), torn, torn, Ok(12)]);
     let header: [u8; HEADER_BYTES - 8] = *b"\x03\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0\0EbbP\x01\0\0\0";
@@ -184,13 +163,7 @@ fn pages_of_the_first_release_are_read() {
 
 #[test]
 fn an_area_of_version_2_is_read_and_restores() {
-    let links = |before, carries_on| {
-        Some(BatchLinks {
-            before,
-            carries_on,
-            identity: IDENTITY,
-        })
-    };
+    let links = |before, carries_on| Some(BatchLinks { before, carries_on, identity: IDENTITY });
     holds(
         &golden("double-write-2"),
         &[

@@ -147,8 +147,7 @@ impl Record {
             && get(bytes, 0) == Some(xxh3_64(&bytes[SEQUENCE..]));
         match get_short(bytes, VERSION).filter(|_| whole) {
             Some(version) if version > VERSION_NOW => DecodedPage::Newer(version),
-            Some(version) => Record::decode_version(bytes, version)
-                .map_or(DecodedPage::None, DecodedPage::Record),
+            Some(version) => Record::decode_version(bytes, version).map_or(DecodedPage::None, DecodedPage::Record),
             None => DecodedPage::None,
         }
     }
@@ -170,21 +169,12 @@ impl Record {
         if count > bytes.len().saturating_sub(entries) / ENTRY {
             return None;
         }
-        let image = |at| {
-            Some(Image {
-                page: get(bytes, at)?,
-                checksum: get(bytes, at + 8)?,
-            })
-        };
+        let image = |at| Some(Image { page: get(bytes, at)?, checksum: get(bytes, at + 8)? });
         Some(Record {
             sequence,
             batch,
             links,
-            images: (entries..)
-                .step_by(ENTRY)
-                .take(count)
-                .map(image)
-                .collect::<Option<_>>()?,
+            images: (entries..).step_by(ENTRY).take(count).map(image).collect::<Option<_>>()?,
         })
     }
 }

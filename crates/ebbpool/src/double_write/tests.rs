@@ -3,9 +3,7 @@ use std::cell::Cell;
 use proptest::prelude::*;
 
 use super::*;
-use crate::storage::{
-    DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, MemoryStorage, PowerOff, SECTOR,
-};
+use crate::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, MemoryStorage, PowerOff, SECTOR};
 
 const PAGE: usize = 2048;
 const FORMAT: PageFormat = PageFormat::Checked;
@@ -36,23 +34,12 @@ fn write(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io
 }
 
 /// The same, with the outcome of each page.
-fn write_each(
-    area: &DoubleWriteArea,
-    data: &dyn Storage,
-    batch: &[(u64, u64)],
-) -> io::Result<Vec<(u64, io::Result<()>)>> {
+fn write_each(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io::Result<Vec<(u64, io::Result<()>)>> {
     let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
     let numbers = batch.iter().map(|&(page, _)| page);
     let images: Vec<(u64, &[u8])> = numbers.zip(pages.iter().flat_map(|it| it.iter())).collect();
     let in_place = area.save_images(&images, || data.sync())?;
-    let mut writes: Vec<Write<'_>> = images
-        .iter()
-        .map(|&(page, buffer)| Write {
-            page,
-            buffer,
-            outcome: Ok(()),
-        })
-        .collect();
+    let mut writes: Vec<Write<'_>> = images.iter().map(|&(page, buffer)| Write { page, buffer, outcome: Ok(()) }).collect();
     data.write(&mut writes);
     let written = writes.iter().filter(|write| write.outcome.is_ok());
     in_place.finish(written.map(|write| write.page));
@@ -82,9 +69,7 @@ fn open(disk: &FaultyDisk, length: u64) -> (DoubleWriteArea, FaultyStorage) {
 fn overwrite(data: &dyn Storage, page: u64, bytes: &[u8]) {
     let mut buffer = AlignedPages::new(1, PAGE);
     buffer.iter_mut().for_each(|it| it.copy_from_slice(bytes));
-    buffer
-        .iter()
-        .for_each(|it| write_page(data, page, it).unwrap());
+    buffer.iter().for_each(|it| write_page(data, page, it).unwrap());
 }
 
 #[test]
@@ -268,10 +253,7 @@ fn nothing_may_be_written_in_place_if_the_area_or_the_sync_fails() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 2);
     disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("data"));
-    assert_eq!(
-        write(&area, &data, &[(1, 1)]).unwrap_err().raw_os_error(),
-        Some(EIO)
-    );
+    assert_eq!(write(&area, &data, &[(1, 1)]).unwrap_err().raw_os_error(), Some(EIO));
     disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).of("area"));
     let full = write(&area, &data, &[(1, 1)]).unwrap_err();
     assert_eq!(full.kind(), io::ErrorKind::StorageFull);
@@ -319,9 +301,7 @@ fn run(disk: &FaultyDisk, seed: u64, model: &mut Model, with_faults: bool) {
     let data = disk.pages("data", PAGE);
     let mut state = seed;
     let mut roll = |below: u64| {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) % below
     };
     if area.restore(&data, FORMAT).is_err() {
@@ -370,9 +350,7 @@ fn check(data: &dyn Storage, model: &Model) -> HashMap<u64, u64> {
         match lsn(data, page) {
             Ok(found) if (synced..=begun).contains(&found) => (page, found),
             found => {
-                panic!(
-                    "page {page} is {found:?}, was synced as of {synced} and begun as of {begun}"
-                )
+                panic!("page {page} is {found:?}, was synced as of {synced} and begun as of {begun}")
             }
         }
     });
@@ -382,10 +360,7 @@ fn check(data: &dyn Storage, model: &Model) -> HashMap<u64, u64> {
 #[test]
 fn after_any_crash_every_page_is_whole_and_not_older_than_the_last_sync() {
     let seeds = std::env::var("EBBPOOL_SEEDS").ok();
-    let seeds: u64 = seeds
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(3000)
-        .max(3000);
+    let seeds: u64 = seeds.and_then(|it| it.parse().ok()).unwrap_or(3000).max(3000);
     for with_faults in [false, true] {
         let mut restored = 0;
         for seed in 0..seeds {
@@ -410,12 +385,7 @@ fn after_any_crash_every_page_is_whole_and_not_older_than_the_last_sync() {
 }
 
 /// An in-place write that fails and tears these pages, then rounds of other pages.
-fn failed_writes_and_later_rounds(
-    seed: u64,
-    length: u64,
-    failed: u64,
-    rounds: u64,
-) -> (FaultyDisk, u64) {
+fn failed_writes_and_later_rounds(seed: u64, length: u64, failed: u64, rounds: u64) -> (FaultyDisk, u64) {
     let disk = FaultyDisk::new(seed);
     let (area, data) = open(&disk, length);
     let all = |lsn| (0..failed).map(|page| (page, lsn)).collect::<Vec<_>>();
@@ -583,12 +553,7 @@ fn area_of_version_1(disk: &FaultyDisk, batches: &[&[(u64, u64)]]) {
         let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
         let images = pages.iter().flat_map(|it| it.iter()).zip(batch.iter());
         let images = images.map(|(bytes, &(page, _))| Image::new(page, bytes));
-        let record = Record {
-            sequence,
-            batch: sequence,
-            links: None,
-            images: images.collect(),
-        };
+        let record = Record { sequence, batch: sequence, links: None, images: images.collect() };
         let mut list = AlignedPages::new(1, PAGE);
         list.iter_mut().for_each(|list| record.encode(list));
         let area = disk.pages("area", PAGE);
@@ -646,17 +611,10 @@ fn an_area_is_refused_for_other_data_than_its_own() {
     write(&open(7).unwrap(), &data, &[(1, 2)]).unwrap();
     for other in [0, 8] {
         match open(other).map(drop) {
-            Err(
-                error @ PoolError::ForeignArea {
-                    found: 7, expected, ..
-                },
-            ) if expected == other => {
+            Err(error @ PoolError::ForeignArea { found: 7, expected, .. }) if expected == other => {
                 let message = error.to_string();
                 let has = if other == 0 { "has none" } else { "has 0x8" };
-                assert!(
-                    message.contains("0x7") && message.contains(has),
-                    "{message}"
-                );
+                assert!(message.contains("0x7") && message.contains(has), "{message}");
             }
             other => panic!("{other:?}"),
         }

@@ -34,11 +34,9 @@ impl PageChanges {
     /// A copy with all changes so far was taken.
     pub(crate) fn took_off(&self, now_ms: u32) {
         // Later changes are younger. No thread changes the page meanwhile.
-        self.in_flight_since_ms
-            .store(self.since_ms(), Ordering::Relaxed);
+        self.in_flight_since_ms.store(self.since_ms(), Ordering::Relaxed);
         self.begin(now_ms);
-        self.in_flight
-            .store(self.first.load(Ordering::Acquire), Ordering::Release);
+        self.in_flight.store(self.first.load(Ordering::Acquire), Ordering::Release);
         self.first.store(0, Ordering::Release);
     }
 
@@ -53,9 +51,7 @@ impl PageChanges {
     pub(crate) fn note_first(&self, lsn: Lsn) {
         let mut first = self.first.load(Ordering::Relaxed);
         while lsn != 0 && (first == 0 || lsn < first) {
-            let noted =
-                self.first
-                    .compare_exchange(first, lsn, Ordering::AcqRel, Ordering::Relaxed);
+            let noted = self.first.compare_exchange(first, lsn, Ordering::AcqRel, Ordering::Relaxed);
             match noted {
                 Ok(_) => return,
                 Err(now) => first = now,

@@ -20,11 +20,7 @@ impl Slots {
         let mut free = Vec::new();
         free.try_reserve_exact(slots.len()).ok()?;
         free.extend(slots);
-        Some(Slots {
-            count: free.len(),
-            free: Mutex::new(free),
-            given_back: Condvar::new(),
-        })
+        Some(Slots { count: free.len(), free: Mutex::new(free), given_back: Condvar::new() })
     }
 }
 
@@ -72,12 +68,7 @@ impl CopySlot<'_> {
         // No other thread changes the page meanwhile (`word.rs`, 1), or takes a copy (3).
         let changed = self.frames.changed_at(frame);
         self.frames.changes[frame as usize].took_off(self.frames.now_ms());
-        Some(CopyInFlight {
-            frame,
-            page: latched.page(),
-            changed,
-            lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed),
-        })
+        Some(CopyInFlight { frame, page: latched.page(), changed, lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed) })
     }
 }
 

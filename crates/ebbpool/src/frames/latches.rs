@@ -75,11 +75,7 @@ impl Frames {
     }
 
     /// A shared latch, and true if the page is fresh. A `polite` reader lets waiting writers go first.
-    pub(crate) fn share(
-        &self,
-        frame: u32,
-        polite: bool,
-    ) -> Result<(SharedLatch<'_>, bool), LatchRefusal> {
+    pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(SharedLatch<'_>, bool), LatchRefusal> {
         let fresh = self.header(frame).word.share(polite)?;
         let frames = self;
         Ok((SharedLatch { frames, frame }, fresh))
@@ -87,11 +83,7 @@ impl Frames {
 
     /// A shared latch for a caller that fixes the page. A `polite` reader lets waiting writers go first.
     #[inline]
-    pub(crate) fn fix(
-        &self,
-        frame: u32,
-        polite: bool,
-    ) -> Result<(SharedLatch<'_>, HitStatus), LatchRefusal> {
+    pub(crate) fn fix(&self, frame: u32, polite: bool) -> Result<(SharedLatch<'_>, HitStatus), LatchRefusal> {
         let fixed = self.header(frame).word.fix(polite, self.epoch())?;
         let frames = self;
         Ok((SharedLatch { frames, frame }, fixed))
@@ -100,11 +92,7 @@ impl Frames {
     /// The exclusive latch, to change the page. A thread that is not `in_turn` lets an elder go first that
     /// has its turn.
     #[inline]
-    pub(crate) fn exclude(
-        &self,
-        frame: u32,
-        in_turn: bool,
-    ) -> Result<(ExclusiveLatch<'_>, HitStatus), LatchRefusal> {
+    pub(crate) fn exclude(&self, frame: u32, in_turn: bool) -> Result<(ExclusiveLatch<'_>, HitStatus), LatchRefusal> {
         let excluded = self.header(frame).word.exclude(in_turn, self.epoch())?;
         if excluded.was_clean {
             self.became_dirty(frame);
@@ -121,31 +109,19 @@ impl Frames {
     /// Latches an empty frame for a page to be loaded.
     pub(crate) fn claim(&self, frame: u32) -> Option<ClaimedFrame<'_>> {
         let claimed = self.header(frame).word.claim();
-        claimed.then_some(ClaimedFrame {
-            frames: self,
-            frame,
-        })
+        claimed.then_some(ClaimedFrame { frames: self, frame })
     }
 
     /// Latches a page that is to be evicted, if it is unpinned; returns also whether it is dirty.
     pub(crate) fn claim_victim(&self, frame: u32) -> Option<(ClaimedFrame<'_>, bool)> {
         let dirty = self.header(frame).word.claim_victim()?;
-        Some((
-            ClaimedFrame {
-                frames: self,
-                frame,
-            },
-            dirty,
-        ))
+        Some((ClaimedFrame { frames: self, frame }, dirty))
     }
 
     /// Latches a page that is to be dropped as it is.
     pub(crate) fn claim_to_drop(&self, frame: u32) -> Result<ClaimedFrame<'_>, LatchRefusal> {
         self.header(frame).word.claim_to_drop()?;
-        Ok(ClaimedFrame {
-            frames: self,
-            frame,
-        })
+        Ok(ClaimedFrame { frames: self, frame })
     }
 }
 
@@ -159,10 +135,7 @@ macro_rules! latch {
 
             /// The LSN of the page's latest change.
             pub(crate) fn lsn(&self) -> Lsn {
-                self.frames
-                    .details(self.frame())
-                    .lsn
-                    .load(Ordering::Relaxed)
+                self.frames.details(self.frame()).lsn.load(Ordering::Relaxed)
             }
         }
     };

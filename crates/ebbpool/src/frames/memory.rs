@@ -36,11 +36,7 @@ impl FrameMemory {
         ask_for_huge_pages(start, size);
         // SAFETY: `size` bytes were allocated, and no reference to them exists yet.
         unsafe { start.write_bytes(0, size) };
-        Some(FrameMemory {
-            start,
-            layout,
-            page_size,
-        })
+        Some(FrameMemory { start, layout, page_size })
     }
 
     /// Where the memory begins and its number of bytes, to be registered with a kernel. The bytes may change at any

@@ -61,11 +61,7 @@ impl Queues {
     pub(super) fn add_writer(&mut self, frame: u32) {
         match self.writers.iter_mut().find(|queue| queue.frame == frame) {
             Some(queue) => queue.writers += 1,
-            None => self.writers.push(WriterQueue {
-                frame,
-                writers: 1,
-                since: Instant::now(),
-            }),
+            None => self.writers.push(WriterQueue { frame, writers: 1, since: Instant::now() }),
         }
     }
 
@@ -97,12 +93,7 @@ impl Queues {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let at = if urgent { 0 } else { self.elders.len() };
-        let elder = Elder {
-            frame,
-            ticket,
-            turn: Instant::now(),
-            has_turn: false,
-        };
+        let elder = Elder { frame, ticket, turn: Instant::now(), has_turn: false };
         self.elders.insert(at, elder);
         ticket
     }
@@ -134,10 +125,7 @@ impl Queues {
         if ends_turns && let Some(next) = next {
             next.turn = Instant::now() + BETWEEN_TURNS;
         }
-        LeftQueue {
-            ends_turns,
-            wakes: was_first || had_turn,
-        }
+        LeftQueue { ends_turns, wakes: was_first || had_turn }
     }
 
     fn is_first(&self, frame: u32, ticket: Ticket) -> bool {

@@ -136,13 +136,7 @@ impl Frames {
 
 impl<'f> QueuedThread<'f> {
     fn new(frames: &'f Frames, frame: u32) -> Self {
-        QueuedThread {
-            frames,
-            frame,
-            is_writer: false,
-            elder: None,
-            has_turn: false,
-        }
+        QueuedThread { frames, frame, is_writer: false, elder: None, has_turn: false }
     }
 }
 

@@ -114,18 +114,12 @@ pub(crate) enum FrameState {
 impl FrameState {
     /// True if the frame may have changes that storage does not have.
     pub(crate) fn is_changed(self) -> bool {
-        !matches!(
-            self,
-            FrameState::Free | FrameState::Loading | FrameState::Clean
-        )
+        !matches!(self, FrameState::Free | FrameState::Loading | FrameState::Clean)
     }
 
     /// True if a copy of the page is in flight.
     pub(crate) fn is_in_flight(self) -> bool {
-        matches!(
-            self,
-            FrameState::Writing | FrameState::Redirtied | FrameState::AbandonedInFlight
-        )
+        matches!(self, FrameState::Writing | FrameState::Redirtied | FrameState::AbandonedInFlight)
     }
 }
 
@@ -270,10 +264,7 @@ impl FrameWord {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let next = change(word)?;
-            match self
-                .0
-                .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(before) => return Some(before),
                 Err(now) => word = now,
             }
@@ -302,19 +293,12 @@ impl FrameWord {
     #[inline]
     pub(crate) fn fix(&self, polite: bool, epoch: HitEpoch) -> Result<HitStatus, LatchRefusal> {
         let before = self.take_shared(polite, |word| epoch.read(word))?;
-        Ok(HitStatus {
-            reported: epoch.is_reported(before),
-            fresh: before & FRESH != 0,
-        })
+        Ok(HitStatus { reported: epoch.is_reported(before), fresh: before & FRESH != 0 })
     }
 
     #[inline]
     fn take_shared(&self, polite: bool, marked: impl Fn(u64) -> u64) -> Result<u64, LatchRefusal> {
-        let stopped = if polite {
-            EXCLUSIVE | WRITER_WAITS
-        } else {
-            EXCLUSIVE
-        };
+        let stopped = if polite { EXCLUSIVE | WRITER_WAITS } else { EXCLUSIVE };
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if let Some(refusal) = refusal(word, stopped) {
@@ -323,12 +307,7 @@ impl FrameWord {
             if word & SHARED == SHARED {
                 return Err(LatchRefusal::Busy);
             }
-            match self.0.compare_exchange_weak(
-                word,
-                marked(word) + 1,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            match self.0.compare_exchange_weak(word, marked(word) + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(before) => return Ok(before),
                 Err(now) => word = now,
             }
@@ -338,9 +317,7 @@ impl FrameWord {
     /// Notes that a page that was read ahead is fixed now, which the caller has verified under a latch. True for the
     /// first caller.
     pub(crate) fn take_fresh(&self) -> bool {
-        let before = self
-            .0
-            .fetch_and(!(FRESH | MARK | WRITTEN), Ordering::Relaxed);
+        let before = self.0.fetch_and(!(FRESH | MARK | WRITTEN), Ordering::Relaxed);
         before & FRESH != 0
     }
 
@@ -348,11 +325,7 @@ impl FrameWord {
     /// taken, is reported to the policy in any epoch: the policy may believe the page clean. A thread that is not `in_turn` lets an
     /// elder go first that has its turn.
     #[inline]
-    pub(crate) fn exclude(
-        &self,
-        in_turn: bool,
-        epoch: HitEpoch,
-    ) -> Result<ExclusiveResult, LatchRefusal> {
+    pub(crate) fn exclude(&self, in_turn: bool, epoch: HitEpoch) -> Result<ExclusiveResult, LatchRefusal> {
         let stopped = if in_turn { HELD } else { HELD | ELDER_WAITS };
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -366,10 +339,7 @@ impl FrameWord {
                 _ => FrameState::Dirty,
             };
             let next = epoch.write(with_state(word, becomes)) | EXCLUSIVE;
-            match self
-                .0
-                .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
-            {
+            match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     return Ok(ExclusiveResult {
                         was_clean: was == FrameState::Clean,
@@ -470,10 +440,7 @@ impl FrameWord {
     /// Latches a page that is to be dropped, whatever its state, if it is unpinned and no copy is in flight.
     pub(crate) fn claim_to_drop(&self) -> Result<(), LatchRefusal> {
         let before = self.update(|word| {
-            let settled = matches!(
-                state(word),
-                FrameState::Clean | FrameState::Dirty | FrameState::Abandoned
-            );
+            let settled = matches!(state(word), FrameState::Clean | FrameState::Dirty | FrameState::Abandoned);
             (word & HELD == 0 && settled).then_some(word | EXCLUSIVE)
         });
         match before {
@@ -485,12 +452,7 @@ impl FrameWord {
 
     /// The page of the claimed frame was evicted, and another one is about to be loaded.
     pub(crate) fn begin_load(&self) {
-        self.update(|word| {
-            Some(with_state(
-                next_version(word) & !(FRESH | MARK),
-                FrameState::Loading,
-            ))
-        });
+        self.update(|word| Some(with_state(next_version(word) & !(FRESH | MARK), FrameState::Loading)));
     }
 
     /// The page is loaded; the exclusive latch stays.
@@ -513,9 +475,7 @@ impl FrameWord {
     /// Begins the flight of a copy. The caller holds a shared latch, and copies the page afterwards. False if the
     /// page is not dirty, or is being written.
     pub(crate) fn begin_write(&self) -> bool {
-        let begun = |word| {
-            (state(word) == FrameState::Dirty).then(|| with_state(word, FrameState::Writing))
-        };
+        let begun = |word| (state(word) == FrameState::Dirty).then(|| with_state(word, FrameState::Writing));
         self.update(begun).is_some()
     }
 
@@ -545,10 +505,7 @@ impl FrameWord {
         });
         let before = before.unwrap_or_default();
         debug_assert!(state(before).is_in_flight(), "no copy was in flight");
-        LandedCopy {
-            clean: becomes(state(before)) == FrameState::Clean,
-            wake: before & WAITERS != 0,
-        }
+        LandedCopy { clean: becomes(state(before)) == FrameState::Clean, wake: before & WAITERS != 0 }
     }
 
     /// The thread that holds the exclusive latch panics, and is about to release it.
@@ -644,9 +601,7 @@ fn awaits(word: u64, awaited: WaitCondition) -> bool {
             let lets_go_first = word & ELDER_WAITS != 0 && !in_turn;
             word & HELD != 0 || lets_go_first || state == FrameState::Loading
         }
-        WaitCondition::Drop => {
-            word & HELD != 0 || state == FrameState::Loading || state.is_in_flight()
-        }
+        WaitCondition::Drop => word & HELD != 0 || state == FrameState::Loading || state.is_in_flight(),
         WaitCondition::Landing => state.is_in_flight(),
     }
 }

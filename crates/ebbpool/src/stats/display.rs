@@ -29,28 +29,16 @@ impl fmt::Display for Stats {
 impl Stats {
     fn now(&self) -> Vec<Line> {
         let mut lines = vec![
-            count(
-                "frames",
-                self.frames.into(),
-                format!("of {} bytes", self.page_size),
-            ),
+            count("frames", self.frames.into(), format!("of {} bytes", self.page_size)),
             count("resident", self.resident.into(), "pages"),
             count("dirty", self.dirty.into(), "pages"),
         ];
         if let Some(target) = self.clean_target {
-            lines.push((
-                "clean target of the policy",
-                format!("{target:.0}"),
-                "pages".into(),
-            ));
+            lines.push(("clean target of the policy", format!("{target:.0}"), "pages".into()));
         }
         lines.push(count("hits", self.hits, "fixes"));
         lines.push(count("misses", self.misses, "fixes"));
-        lines.push((
-            "hit ratio",
-            format!("{:.2}", 100.0 * self.hit_ratio()),
-            "%".into(),
-        ));
+        lines.push(("hit ratio", format!("{:.2}", 100.0 * self.hit_ratio()), "%".into()));
         lines
     }
 
@@ -76,11 +64,7 @@ impl Stats {
             lines.push(count(label, self.written_for(cause), "pages"));
         }
         let images = self.double_write_pages;
-        lines.push(count(
-            "written to the double-write area",
-            images,
-            self.pages(images),
-        ));
+        lines.push(count("written to the double-write area", images, self.pages(images)));
         lines.push(count("write calls", self.write_calls, "calls"));
         lines.push(count("syncs", self.syncs, "calls"));
         lines.push(count("forces of the log", self.log_forces, "calls"));
@@ -95,32 +79,16 @@ impl Stats {
             count("waited for writes", self.waits_for_writes, "fixes"),
             count("waited for frames", self.waits_for_frames, "fixes"),
             count("delayed by the dirty budget", self.delays, "fixes"),
-            (
-                "  in total",
-                format!("{:.1}", self.delayed.as_secs_f64() * 1e3),
-                "ms".into(),
-            ),
+            ("  in total", format!("{:.1}", self.delayed.as_secs_f64() * 1e3), "ms".into()),
         ]
     }
 
     fn times(&self) -> Vec<Line> {
         let unit = self.costs.unit;
         let mut lines = vec![
-            (
-                "cost of a read",
-                format!("{:.4}", self.costs.read),
-                unit.to_string(),
-            ),
-            (
-                "cost of a write",
-                format!("{:.4}", self.costs.write),
-                unit.to_string(),
-            ),
-            (
-                "R",
-                format!("{:.2}", self.asymmetry()),
-                "reads for a write".into(),
-            ),
+            ("cost of a read", format!("{:.4}", self.costs.read), unit.to_string()),
+            ("cost of a write", format!("{:.4}", self.costs.write), unit.to_string()),
+            ("R", format!("{:.2}", self.asymmetry()), "reads for a write".into()),
         ];
         let calls = [
             ("read call, median", &self.read_latency),

@@ -192,12 +192,7 @@ impl FaultyDisk {
             state.files.push((name.into(), Platter::default()));
             state.files.len() - 1
         });
-        Handle {
-            disk: self.clone(),
-            name: name.into(),
-            file,
-            start: state.start,
-        }
+        Handle { disk: self.clone(), name: name.into(), file, start: state.start }
     }
 
     /// Injects a fault.
@@ -319,10 +314,7 @@ impl State {
     }
 
     fn used(&self) -> u64 {
-        self.files
-            .iter()
-            .map(|(_, platter)| platter.len() as u64)
-            .sum()
+        self.files.iter().map(|(_, platter)| platter.len() as u64).sum()
     }
 
     /// The length up to which a file may grow.
@@ -339,12 +331,7 @@ impl State {
     }
 
     /// Counts an operation, and returns the effect of a fault on it.
-    fn begin(
-        &mut self,
-        operation: DiskOperation,
-        file: &Handle,
-        page: Option<u64>,
-    ) -> io::Result<Option<FaultEffect>> {
+    fn begin(&mut self, operation: DiskOperation, file: &Handle, page: Option<u64>) -> io::Result<Option<FaultEffect>> {
         self.check_power(file.start)?;
         self.counts.count(operation);
         Ok(self.schedule.next(operation, &file.name, page))
@@ -370,11 +357,7 @@ impl Handle {
         let observer = self.disk.0.observer.read().clone();
         if let Some(observer) = observer {
             let file = &self.name;
-            observer(&Io {
-                file,
-                operation,
-                page,
-            });
+            observer(&Io { file, operation, page });
         }
     }
 
@@ -469,13 +452,7 @@ impl Handle {
         }
     }
 
-    fn apply_read(
-        &self,
-        state: &mut State,
-        effect: Option<FaultEffect>,
-        at: u64,
-        into: &mut [u8],
-    ) -> io::Result<usize> {
+    fn apply_read(&self, state: &mut State, effect: Option<FaultEffect>, at: u64, into: &mut [u8]) -> io::Result<usize> {
         if let Some(FaultEffect::Fail(errno)) = effect {
             return Err(io::Error::from_raw_os_error(errno));
         }

@@ -200,9 +200,8 @@ impl Storage for FileStorage {
         }
         self.make_room(writes);
         let most = (LONGEST_RUN / self.sizes.page).max(1);
-        let neighbours = |a: &Write<'_>, b: &Write<'_>| {
-            a.outcome.is_ok() && b.outcome.is_ok() && a.page.checked_add(1) == Some(b.page)
-        };
+        let neighbours =
+            |a: &Write<'_>, b: &Write<'_>| a.outcome.is_ok() && b.outcome.is_ok() && a.page.checked_add(1) == Some(b.page);
         let runs = writes.chunk_by_mut(neighbours);
         let good = runs.filter(|run| run.iter().all(|write| write.outcome.is_ok()));
         let runs = good.flat_map(|run| run.chunks_mut(most));

@@ -16,10 +16,7 @@ pub struct MemoryStorage {
 impl MemoryStorage {
     /// Pages of `page_size` bytes, none so far.
     pub fn new(page_size: usize) -> Self {
-        MemoryStorage {
-            page_size,
-            pages: RwLock::new(Vec::new()),
-        }
+        MemoryStorage { page_size, pages: RwLock::new(Vec::new()) }
     }
 }
 
@@ -36,9 +33,7 @@ impl Storage for MemoryStorage {
         let needed = usize::try_from(pages_needed).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut pages = self.pages.write();
         let more = needed.saturating_sub(pages.len());
-        pages
-            .try_reserve(more)
-            .map_err(|_| io::ErrorKind::OutOfMemory)?;
+        pages.try_reserve(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
         pages.extend((0..more).map(|_| vec![0; self.page_size].into_boxed_slice()));
         Ok(())
     }

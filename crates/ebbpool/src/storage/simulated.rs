@@ -105,11 +105,7 @@ impl Storage for SimulatedStorage {
         if pages > most {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!(
-                    "{} has {most} pages of {} bytes, and cannot have {pages}",
-                    self.name,
-                    self.page_size()
-                ),
+                format!("{} has {most} pages of {} bytes, and cannot have {pages}", self.name, self.page_size()),
             ));
         }
         self.memory.grow(pages)
@@ -126,12 +122,7 @@ impl Storage for SimulatedStorage {
             write.outcome = Ok(());
         }
         let write = |device: &mut AnyDevice, page| device.write(page);
-        let cost = self.serve(
-            writes,
-            |write| write.page,
-            write,
-            |write| &mut write.outcome,
-        );
+        let cost = self.serve(writes, |write| write.page, write, |write| &mut write.outcome);
         // Pages that the device could not program are not stored.
         for write in writes.iter_mut().filter(|write| write.outcome.is_ok()) {
             self.memory.write(std::slice::from_mut(write));
@@ -165,8 +156,6 @@ impl Storage for SimulatedStorage {
 
 impl std::fmt::Debug for SimulatedStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SimulatedStorage")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("SimulatedStorage").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -38,19 +38,11 @@ impl Threads {
     }
 
     /// Carries out all transfers.
-    pub(super) fn carry_out<P: Positioned>(
-        &self,
-        transfers: Vec<FileTransfer<P>>,
-        raw: &impl Raw,
-        sizes: Sizes,
-    ) {
+    pub(super) fn carry_out<P: Positioned>(&self, transfers: Vec<FileTransfer<P>>, raw: &impl Raw, sizes: Sizes) {
         let others = transfers.len().saturating_sub(1);
         // A lock for each transfer, so that no thread ever waits for one: a thread that lost its processor while it
         // held a common lock would stop all others.
-        let waiting: Vec<_> = transfers
-            .into_iter()
-            .map(|transfer| Mutex::new(Some(transfer)))
-            .collect();
+        let waiting: Vec<_> = transfers.into_iter().map(|transfer| Mutex::new(Some(transfer))).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(transfer) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -77,11 +77,7 @@ pub(super) trait Addressed: Pages {
 impl Addressed for &mut Read<'_> {
     fn operation(&mut self, done: usize, offset: u64, _list: &mut Vec<libc::iovec>) -> Operation {
         let rest = self.buffer.get_mut(done..).unwrap_or_default();
-        Operation::Read {
-            to: rest.as_mut_ptr(),
-            bytes: rest.len(),
-            offset,
-        }
+        Operation::Read { to: rest.as_mut_ptr(), bytes: rest.len(), offset }
     }
 }
 
@@ -89,31 +85,20 @@ impl Addressed for &mut [Write<'_>] {
     fn operation(&mut self, done: usize, offset: u64, list: &mut Vec<libc::iovec>) -> Operation {
         if let [write] = self {
             let rest = write.buffer.get(done..).unwrap_or_default();
-            return Operation::Write {
-                from: rest.as_ptr(),
-                bytes: rest.len(),
-                offset,
-            };
+            return Operation::Write { from: rest.as_ptr(), bytes: rest.len(), offset };
         }
         let mut done = done;
         list.clear();
         for write in self.iter() {
             match write.buffer.get(done..) {
                 Some(rest) if !rest.is_empty() => {
-                    list.push(libc::iovec {
-                        iov_base: rest.as_ptr().cast_mut().cast(),
-                        iov_len: rest.len(),
-                    });
+                    list.push(libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() });
                     done = 0;
                 }
                 _ => done -= write.buffer.len(),
             }
         }
-        Operation::WriteVectored {
-            list: list.as_ptr(),
-            count: list.len(),
-            offset,
-        }
+        Operation::WriteVectored { list: list.as_ptr(), count: list.len(), offset }
     }
 }
 
@@ -229,10 +214,7 @@ fn drive<P: Addressed>(
     }
     drop(flight);
     waiting.extend(slots.into_iter().filter_map(|slot| slot.transfer));
-    Err(Unfinished {
-        transfers: waiting.into(),
-        why,
-    })
+    Err(Unfinished { transfers: waiting.into(), why })
 }
 
 /// Fills the queue, by one step at most.
@@ -250,10 +232,7 @@ fn launch<P: Addressed, Q: Queue>(
             return;
         };
         let token = free.pop().unwrap_or_else(|| {
-            slots.push(TransferSlot {
-                list: Vec::new(),
-                transfer: None,
-            });
+            slots.push(TransferSlot { list: Vec::new(), transfer: None });
             slots.len() - 1
         });
         let Some(slot) = slots.get_mut(token) else {

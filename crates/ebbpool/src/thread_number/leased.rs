@@ -30,10 +30,7 @@ struct Free {
     unused: usize,
 }
 
-static FREE: Mutex<Free> = Mutex::new(Free {
-    given_back: BTreeSet::new(),
-    unused: 0,
-});
+static FREE: Mutex<Free> = Mutex::new(Free { given_back: BTreeSet::new(), unused: 0 });
 
 /// The calling thread's number, if it has one already; otherwise a number larger than any.
 #[inline]

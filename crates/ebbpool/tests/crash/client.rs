@@ -11,17 +11,7 @@ use crate::chance::Chance;
 use crate::wal::{RECORD, Record, Wal};
 
 const POLICIES: [&str; 12] = [
-    "lru",
-    "clock",
-    "cflru",
-    "cflru-c",
-    "lru-wsr",
-    "cfdc:cluster=4",
-    "casa",
-    "fd-buffer:group=1",
-    "arc",
-    "2q",
-    "fab:block=4",
+    "lru", "clock", "cflru", "cflru-c", "lru-wsr", "cfdc:cluster=4", "casa", "fd-buffer:group=1", "arc", "2q", "fab:block=4",
     "bplru:block=4",
 ];
 
@@ -78,11 +68,9 @@ impl Setting {
     pub fn step(&self, chance: &mut Chance) -> Step {
         let page = chance.below(PAGES);
         match chance.below(if self.calm { 12 } else { 16 }) {
-            0..=8 => Step::Change {
-                page,
-                offset: chance.below((self.page_size as u64 - 32) / 8) * 8,
-                value: chance.below(u64::MAX),
-            },
+            0..=8 => {
+                Step::Change { page, offset: chance.below((self.page_size as u64 - 32) / 8) * 8, value: chance.below(u64::MAX) }
+            }
             9..=10 => Step::Read { page },
             11 => Step::WriteLog,
             12..=13 => Step::Commit,
@@ -167,12 +155,7 @@ pub struct Life<'a> {
 impl<'a> Life<'a> {
     /// Opens log and pool and recovers. Afterwards all acknowledged changes are in the pages, and no change is there
     /// in part.
-    pub fn begin(
-        disk: &FaultyDisk,
-        setting: &'a Setting,
-        model: &'a mut Model,
-        tally: &'a mut Tally,
-    ) -> Result<Self, LifeEnd> {
+    pub fn begin(disk: &FaultyDisk, setting: &'a Setting, model: &'a mut Model, tally: &'a mut Tally) -> Result<Self, LifeEnd> {
         let (wal, records) = Wal::open(disk.bytes("log"))?;
         check_history(model, &records)?;
         let wal = Arc::new(wal);
@@ -185,22 +168,12 @@ impl<'a> Life<'a> {
             .batch(setting.batch)
             .dirty_budget(setting.budget, Duration::ZERO)
             .patience(Duration::from_secs(5))
-            .fixed_costs(OperationCosts {
-                read: 1.0,
-                write: 8.0,
-                unit: Unit::PageReads,
-            });
+            .fixed_costs(OperationCosts { read: 1.0, write: 8.0, unit: Unit::PageReads });
         if setting.double_write {
             options = options.double_write(disk.pages("area", setting.page_size));
         }
         let pool = options.open(disk.pages("data", setting.page_size))?;
-        let mut life = Life {
-            setting,
-            model,
-            tally,
-            wal,
-            pool,
-        };
+        let mut life = Life { setting, model, tally, wal, pool };
         life.redo(&records)?;
         life.checkpoint()?;
         life.tally.recoveries += 1;
@@ -259,25 +232,15 @@ impl<'a> Life<'a> {
         let right = self.model.page(page, self.setting.page_size);
         match found.iter().zip(&right).position(|(a, b)| a != b) {
             None if found.len() == right.len() => Ok(()),
-            at => Err(LifeEnd::Wrong(format!(
-                "page {page} is wrong from byte {at:?} on"
-            ))),
+            at => Err(LifeEnd::Wrong(format!("page {page} is wrong from byte {at:?} on"))),
         }
     }
 
     pub fn step(&mut self, step: Step) -> Result<(), LifeEnd> {
         self.tally.steps += 1;
         match step {
-            Step::Change {
-                page,
-                offset,
-                value,
-            } => {
-                let record = Record {
-                    page,
-                    offset,
-                    value,
-                };
+            Step::Change { page, offset, value } => {
+                let record = Record { page, offset, value };
                 let mut fixed = self.pool.fix_write(page)?;
                 let lsn = self.wal.append(record);
                 self.model.history.push(record);
@@ -327,14 +290,10 @@ fn check_history(model: &mut Model, records: &[Record]) -> Result<(), LifeEnd> {
     let found = records.len() as u64 * RECORD;
     if found < model.acknowledged {
         let acknowledged = model.acknowledged;
-        return Err(LifeEnd::Wrong(format!(
-            "the log ends at {found}, and {acknowledged} was acknowledged"
-        )));
+        return Err(LifeEnd::Wrong(format!("the log ends at {found}, and {acknowledged} was acknowledged")));
     }
     if model.history.get(..records.len()) != Some(records) {
-        return Err(LifeEnd::Wrong(
-            "the log has records that no thread appended".into(),
-        ));
+        return Err(LifeEnd::Wrong("the log has records that no thread appended".into()));
     }
     model.history.truncate(records.len());
     model.acknowledged = found;

@@ -23,11 +23,7 @@ const LATER_LIVES: u64 = 3;
 
 fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is no number")),
-    )
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
 /// A script and the settings of its lives, all from one seed.
@@ -43,11 +39,7 @@ impl Case {
         let setting = Setting::new(&mut chance);
         let length = most_steps.min(if setting.calm { CALM_STEPS } else { STEPS });
         let steps = (0..length).map(|_| setting.step(&mut chance)).collect();
-        Case {
-            seed,
-            setting,
-            steps,
-        }
+        Case { seed, setting, steps }
     }
 
     /// The number of changes of the disk without a crash.
@@ -60,13 +52,7 @@ impl Case {
     }
 
     /// Runs one life; true if it ended without a crash.
-    fn live(
-        &self,
-        disk: &FaultyDisk,
-        model: &mut Model,
-        tally: &mut Tally,
-        steps: &[Step],
-    ) -> Result<bool, String> {
+    fn live(&self, disk: &FaultyDisk, model: &mut Model, tally: &mut Tally, steps: &[Step]) -> Result<bool, String> {
         let mut whole = || {
             let mut life = Life::begin(disk, &self.setting, model, tally)?;
             steps.iter().try_for_each(|&step| life.step(step))?;
@@ -155,13 +141,7 @@ fn acknowledged_changes_survive_every_crash() {
     }
     println!("seeds {first} to {}: {tally:?}", seed - 1);
     if crashes >= 1000 {
-        assert!(
-            tally.redone > crashes / 10,
-            "hardly any change had to be redone: {tally:?}"
-        );
-        assert!(
-            tally.reported > crashes / 1000,
-            "no torn page was found: {tally:?}"
-        );
+        assert!(tally.redone > crashes / 10, "hardly any change had to be redone: {tally:?}");
+        assert!(tally.reported > crashes / 1000, "no torn page was found: {tally:?}");
     }
 }

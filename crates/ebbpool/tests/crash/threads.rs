@@ -24,16 +24,8 @@ struct SharedState<'a> {
 impl SharedState<'_> {
     fn step(&self, step: Step) -> Result<(), LifeEnd> {
         match step {
-            Step::Change {
-                page,
-                offset,
-                value,
-            } => {
-                let record = Record {
-                    page,
-                    offset,
-                    value,
-                };
+            Step::Change { page, offset, value } => {
+                let record = Record { page, offset, value };
                 let mut fixed = self.pool.fix_write(page)?;
                 let lsn = self.wal.append(record);
                 apply(&mut fixed, &record);
@@ -45,11 +37,7 @@ impl SharedState<'_> {
             Step::Flush { page } => self.pool.flush(page)?,
             Step::Checkpoint => {
                 let covered = self.pool.checkpoint()?.covered;
-                self.wal.append(Record {
-                    page: CHECKPOINT,
-                    offset: 0,
-                    value: if covered == Lsn::MAX { 0 } else { covered },
-                });
+                self.wal.append(Record { page: CHECKPOINT, offset: 0, value: if covered == Lsn::MAX { 0 } else { covered } });
                 self.commit()?;
             }
         }
@@ -77,11 +65,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd>
         .dirty_budget(setting.budget, Duration::from_micros(50))
         .double_write(disk.pages("area", setting.page_size))
         .open(disk.pages("data", setting.page_size))?;
-    let shared = SharedState {
-        pool: &pool,
-        wal: &wal,
-        acknowledged: AtomicU64::new(0),
-    };
+    let shared = SharedState { pool: &pool, wal: &wal, acknowledged: AtomicU64::new(0) };
     let outcomes: Vec<Result<(), LifeEnd>> = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|thread| {
             let shared = &shared;
@@ -106,10 +90,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd>
 fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<(), LifeEnd> {
     // The log has the right order of changes, because records were appended while the page was fixed.
     let (_, history) = Wal::open(disk.bytes("log"))?;
-    let mut model = Model {
-        history,
-        acknowledged,
-    };
+    let mut model = Model { history, acknowledged };
     Life::begin(disk, setting, &mut model, &mut Tally::default())?.end()
 }
 
@@ -119,10 +100,7 @@ fn case(seed: u64) -> Result<(), String> {
         LifeEnd::Wrong(what) => what,
     };
     let mut chance = Chance::new(seed);
-    let setting = Setting {
-        double_write: true,
-        ..Setting::new(&mut chance)
-    };
+    let setting = Setting { double_write: true, ..Setting::new(&mut chance) };
     let disk = FaultyDisk::new(seed);
     let crash = Fault::crash(DiskOperation::Change, seed);
     disk.inject(crash.nth(20 + chance.below(120)));
@@ -150,9 +128,7 @@ fn changes_acknowledged_to_threads_survive_every_crash() {
     let first = crate::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     for seed in first..first + cases.max(1) {
         if let Err(what) = case(seed) {
-            panic!(
-                "{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool --test crash threads"
-            );
+            panic!("{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool --test crash threads");
         }
     }
 }

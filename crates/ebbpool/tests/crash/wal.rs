@@ -33,11 +33,7 @@ impl Record {
 
     fn decode(bytes: &[u8], lsn: Lsn) -> Option<Record> {
         let part = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let record = Record {
-            page: part(0),
-            offset: part(8),
-            value: part(16),
-        };
+        let record = Record { page: part(0), offset: part(8), value: part(16) };
         (record.encode(lsn) == bytes).then_some(record)
     }
 }
@@ -65,11 +61,7 @@ impl Wal {
         let end = records.len() as u64 * RECORD;
         file.set_len(end)?;
         file.sync()?;
-        let state = Mutex::new(State {
-            buffer: Vec::new(),
-            end,
-            durable: end,
-        });
+        let state = Mutex::new(State { buffer: Vec::new(), end, durable: end });
         Ok((Wal { file, state }, records))
     }
 
@@ -99,10 +91,7 @@ impl Log for Wal {
 
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         let written = self.write()?;
-        assert!(
-            lsn <= written,
-            "LSN {lsn} is requested, and the log ends at {written}"
-        );
+        assert!(lsn <= written, "LSN {lsn} is requested, and the log ends at {written}");
         self.file.sync()?;
         let mut state = self.state.lock().unwrap();
         state.durable = state.durable.max(written);

@@ -7,9 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool::storage::{
-    DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, PowerOff, Violation, page_lsn,
-};
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, PowerOff, Violation, page_lsn};
 use ebbpool::{Damage, Log, Lsn, Pool, PoolError};
 
 use crate::{PAGE, during_the_write_of, get, joined, options, pool, put, put_at};
@@ -41,31 +39,18 @@ impl Log for LyingLog {
 fn no_page_is_written_before_its_log_is_durable_even_if_the_log_lies() {
     for fails in [false, true] {
         let disk = FaultyDisk::new(1);
-        let lying = Arc::new(LyingLog {
-            durable: AtomicU64::new(10),
-            fails,
-        });
+        let lying = Arc::new(LyingLog { durable: AtomicU64::new(10), fails });
         let log: Arc<dyn Log> = lying.clone();
         disk.watch(&log, page_lsn);
         let pool = options(1).log(log).open(disk.pages("data", PAGE)).unwrap();
         put_at(&pool, 0, 1, 11);
         let refused = |error| match fails {
             true => matches!(error, PoolError::Log { lsn: 11, .. }),
-            false => matches!(
-                error,
-                PoolError::WriteAhead {
-                    page: 0,
-                    lsn: 11,
-                    durable: 10
-                }
-            ),
+            false => matches!(error, PoolError::WriteAhead { page: 0, lsn: 11, durable: 10 }),
         };
         assert!(refused(pool.flush(0).unwrap_err()));
         assert!(refused(pool.checkpoint().unwrap_err()));
-        assert!(
-            refused(get(&pool, 7).unwrap_err()),
-            "page 0 had to be evicted"
-        );
+        assert!(refused(get(&pool, 7).unwrap_err()), "page 0 had to be evicted");
         assert_eq!(get(&pool, 0).unwrap(), 1);
         assert_eq!(disk.violations(), []);
         lying.durable.store(11, Ordering::SeqCst);
@@ -82,23 +67,14 @@ fn a_page_that_is_ahead_of_the_log_is_damaged() {
         put_at(&pool, page, 7, lsn);
     }
     pool.close().unwrap();
-    let log = LyingLog {
-        durable: AtomicU64::new(100),
-        fails: false,
-    };
+    let log = LyingLog { durable: AtomicU64::new(100), fails: false };
     let log: Arc<dyn Log> = Arc::new(log);
     let pool = options(2).log(log).open(disk.pages("data", PAGE)).unwrap();
     assert_eq!(get(&pool, 3).unwrap(), 7);
-    let ahead = Damage::Ahead {
-        found: 101,
-        end: 100,
-    };
+    let ahead = Damage::Ahead { found: 101, end: 100 };
     for _ in 0..2 {
         let error = get(&pool, 4).unwrap_err();
-        assert!(
-            matches!(error, PoolError::Damaged { page: 4, damage } if damage == ahead),
-            "{error}"
-        );
+        assert!(matches!(error, PoolError::Damaged { page: 4, damage } if damage == ahead), "{error}");
     }
     // Its content does not matter to a caller that writes the whole page.
     pool.fix_new(4).unwrap().fill(8);
@@ -108,21 +84,13 @@ fn a_page_that_is_ahead_of_the_log_is_damaged() {
 #[test]
 fn the_disk_itself_notices_a_page_ahead_of_its_log() {
     let disk = FaultyDisk::new(1);
-    let honest: Arc<dyn Log> = Arc::new(LyingLog {
-        durable: AtomicU64::new(10),
-        fails: false,
-    });
+    let honest: Arc<dyn Log> = Arc::new(LyingLog { durable: AtomicU64::new(10), fails: false });
     disk.watch(&honest, page_lsn);
     // Without a log the pool writes any page.
     let pool = self::pool(&disk, 2);
     put_at(&pool, 4, 1, 11);
     pool.flush(4).unwrap();
-    let ahead = Violation::WriteAhead {
-        file: "data".into(),
-        page: 4,
-        lsn: 11,
-        durable: 10,
-    };
+    let ahead = Violation::WriteAhead { file: "data".into(), page: 4, lsn: 11, durable: 10 };
     assert_eq!(disk.violations(), [ahead]);
 }
 
@@ -133,9 +101,9 @@ fn after_a_power_failure_every_call_reports_it() {
     put(&pool, 0, 1).unwrap();
     disk.crash(1);
     let off = |error: PoolError| match error {
-        PoolError::Read { source, .. }
-        | PoolError::Write { source, .. }
-        | PoolError::Grow { source, .. } => PowerOff::caused(&source),
+        PoolError::Read { source, .. } | PoolError::Write { source, .. } | PoolError::Grow { source, .. } => {
+            PowerOff::caused(&source)
+        }
         _ => false,
     };
     assert!(off(get(&pool, 5).unwrap_err()));
@@ -221,9 +189,7 @@ fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<LogWithEnd>) {
 fn closed(pool: Pool) -> Result<(), PoolError> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(pool.close().map_err(PoolError::from)));
-    receiver
-        .recv_timeout(Duration::from_secs(60))
-        .expect("it ends")
+    receiver.recv_timeout(Duration::from_secs(60)).expect("it ends")
 }
 
 #[test]

@@ -18,11 +18,7 @@ use crate::{PAGE, get, options, put};
 fn a_pool_calls_what_an_own_policy_declares_and_nothing_else() {
     let called = |declares, background| {
         let called = Arc::new(Mutex::new(Capabilities::empty()));
-        let policy = Noting {
-            declares,
-            called: Arc::clone(&called),
-            queue: VecDeque::new(),
-        };
+        let policy = Noting { declares, called: Arc::clone(&called), queue: VecDeque::new() };
         let disk = FaultyDisk::new(1);
         let pool = options(8)
             .own_policy(policy)
@@ -54,10 +50,7 @@ fn a_pool_calls_what_an_own_policy_declares_and_nothing_else() {
                 assert_eq!(called(declares, background), due, "{declares:?}");
             }
         }
-        assert_eq!(
-            called(Capabilities::empty(), background),
-            Capabilities::empty()
-        );
+        assert_eq!(called(Capabilities::empty(), background), Capabilities::empty());
         assert_eq!(called(served | not_served, background), served);
     }
 }
@@ -79,9 +72,7 @@ impl Careless {
     fn any(&self, victim: Frame) -> impl Iterator<Item = Frame> {
         let random = self.random >> 20;
         let frames = u64::from(self.frames) + 2;
-        (0..random % 6)
-            .map(move |at| (random / (at + 1) + u64::from(victim)) % frames)
-            .map(|frame| frame as Frame)
+        (0..random % 6).map(move |at| (random / (at + 1) + u64::from(victim)) % frames).map(|frame| frame as Frame)
     }
 }
 
@@ -95,17 +86,9 @@ impl Policy for Careless {
     fn evicts_early(&mut self) -> bool {
         !self.held.is_empty() && self.below(3) == 0
     }
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         let start = self.below(self.frames);
-        let mut in_turn = self
-            .held
-            .range(start..)
-            .chain(self.held.range(..start))
-            .copied();
+        let mut in_turn = self.held.range(start..).chain(self.held.range(..start)).copied();
         in_turn.find(|&frame| may_evict(frame))
     }
     fn evicted_with(&self, victim: Frame, leaving: &mut Vec<Frame>) {
@@ -113,9 +96,7 @@ impl Policy for Careless {
     }
     fn padded_block(&self, victim: Frame) -> Option<NonZeroU64> {
         let blocks = [0, 1, 3, 8, 1 << 40, u64::MAX];
-        NonZeroU64::new(
-            blocks[(self.random >> 40) as usize % blocks.len()].min(u64::from(victim) << 60 | 8),
-        )
+        NonZeroU64::new(blocks[(self.random >> 40) as usize % blocks.len()].min(u64::from(victim) << 60 | 8))
     }
     fn cleaned_with(&self, victim: Frame, _: usize, together: &mut Vec<Frame>) {
         together.extend(self.any(victim).chain([victim]).chain(self.any(victim)));
@@ -124,13 +105,7 @@ impl Policy for Careless {
         self.held.insert(frame);
     }
     fn remember(&mut self, _: Frame) -> Option<u32> {
-        let ghosts = [
-            None,
-            Some(0),
-            Some(u32::MAX),
-            Some(1 << 31),
-            Some(self.random as u32),
-        ];
+        let ghosts = [None, Some(0), Some(u32::MAX), Some(1 << 31), Some(self.random as u32)];
         ghosts[self.below(5) as usize]
     }
     fn not_admitted(&mut self) -> Option<u32> {
@@ -146,11 +121,7 @@ impl Policy for Careless {
 fn no_write_is_lost_whatever_frames_an_own_policy_names() {
     for seed in 0..40u64 {
         let frames = [2, 3, 8, 33][seed as usize % 4];
-        let policy = Careless {
-            random: seed,
-            frames,
-            held: BTreeSet::new(),
-        };
+        let policy = Careless { random: seed, frames, held: BTreeSet::new() };
         let disk = FaultyDisk::new(seed);
         let pool = options(frames)
             .own_policy(policy)
@@ -172,11 +143,7 @@ fn no_write_is_lost_whatever_frames_an_own_policy_names() {
                 _ => {
                     let pinned = pool.fix_read(page).unwrap();
                     let other = (page + 1) % 60;
-                    assert_eq!(
-                        get(&pool, other).unwrap(),
-                        written[other as usize],
-                        "{seed}"
-                    );
+                    assert_eq!(get(&pool, other).unwrap(), written[other as usize], "{seed}");
                     assert_eq!(pinned[0], written[page as usize], "{seed}");
                 }
             }

@@ -43,10 +43,7 @@ fn flushed_pages_survive_a_crash_at_every_io() {
             let pool = pool.open(disk.pages("data", PAGE)).unwrap();
             for page in 0..4 {
                 let found = get(&pool, page).unwrap();
-                assert!(
-                    found >= done[page as usize],
-                    "seed {seed}, change {k}, page {page}"
-                );
+                assert!(found >= done[page as usize], "seed {seed}, change {k}, page {page}");
             }
         }
     }
@@ -65,11 +62,7 @@ fn no_page_survives_a_crash_without_its_log() {
             let page = value % 3;
             let mut fixed = pool.fix_write(page).unwrap();
             fixed.fill(value as u8);
-            let record = Record {
-                page,
-                offset: 0,
-                value,
-            };
+            let record = Record { page, offset: 0, value };
             fixed.set_lsn(wal.append(record));
         }
         wal.write().unwrap();
@@ -92,10 +85,7 @@ fn no_page_survives_a_crash_without_its_log() {
             ahead_of_page += u32::from(last > found);
         }
     }
-    assert!(
-        survived > 100 && ahead_of_page > 100,
-        "{survived}, {ahead_of_page}"
-    );
+    assert!(survived > 100 && ahead_of_page > 100, "{survived}, {ahead_of_page}");
 }
 
 #[test]
@@ -165,13 +155,7 @@ fn a_torn_page_is_reported_or_restored() {
             let found = get(&open(), 5);
             match with_area {
                 true => assert_eq!(found.unwrap(), 2),
-                false => assert!(matches!(
-                    found,
-                    Err(PoolError::Damaged {
-                        page: 5,
-                        damage: Damage::Checksum
-                    })
-                )),
+                false => assert!(matches!(found, Err(PoolError::Damaged { page: 5, damage: Damage::Checksum }))),
             }
         }
     }
@@ -249,10 +233,7 @@ fn a_failed_sync_poisons_the_pool_although_later_ones_would_succeed() {
 #[test]
 fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
     type Acknowledges = fn(&Pool) -> bool;
-    let calls: [Acknowledges; 2] = [
-        |pool| pool.flush(0).is_ok(),
-        |pool| pool.checkpoint().is_ok(),
-    ];
+    let calls: [Acknowledges; 2] = [|pool| pool.flush(0).is_ok(), |pool| pool.checkpoint().is_ok()];
     let (mut lost, mut refused) = (0, 0);
     for (seed, call) in (0..24).zip(calls.into_iter().cycle()) {
         let disk = FaultyDisk::new(seed);
@@ -383,10 +364,7 @@ fn damage_is_reported_and_never_returned() {
     put_at(&pool, 4, 2, 20);
     pool.flush(4).unwrap();
     assert_eq!(damage(3), Some(Damage::Misplaced(4)));
-    let lost = Damage::Lost {
-        found: 10,
-        written: 20,
-    };
+    let lost = Damage::Lost { found: 10, written: 20 };
     assert_eq!(damage(4), Some(lost));
     disk.inject(Fault::lost_write().at_page(0));
     put_at(&pool, 0, 2, 20);
@@ -417,10 +395,7 @@ fn a_page_that_is_allocated_again_may_have_a_smaller_lsn() {
         put_at(&pool, page, 3, lsn + 1);
         pool.flush(page).unwrap();
         pool.discard(page).unwrap();
-        let lost = Damage::Lost {
-            found: lsn,
-            written: lsn + 1,
-        };
+        let lost = Damage::Lost { found: lsn, written: lsn + 1 };
         match get(&pool, page) {
             Err(PoolError::Damaged { damage, .. }) => assert_eq!(damage, lost),
             other => panic!("{other:?}"),
@@ -481,9 +456,7 @@ fn a_page_that_was_written_and_is_zeros_is_damaged() {
         assert_eq!(get(&pool, 3).unwrap(), 0);
         pool.discard(3).unwrap();
         let zeros = [0; PAGE];
-        disk.bytes("data")
-            .write_at(3 * PAGE as u64, &zeros)
-            .unwrap();
+        disk.bytes("data").write_at(3 * PAGE as u64, &zeros).unwrap();
         let damage = match get(&pool, 3) {
             Err(PoolError::Damaged { page: 3, damage }) => damage,
             other => panic!("{other:?}"),
@@ -508,11 +481,5 @@ fn a_lost_first_write_of_a_page_without_lsn_is_found() {
     put(&pool, 0, 1).unwrap();
     pool.flush(0).unwrap();
     pool.discard(0).unwrap();
-    assert!(matches!(
-        get(&pool, 0),
-        Err(PoolError::Damaged {
-            page: 0,
-            damage: Damage::Zeros
-        })
-    ));
+    assert!(matches!(get(&pool, 0), Err(PoolError::Damaged { page: 0, damage: Damage::Zeros })));
 }

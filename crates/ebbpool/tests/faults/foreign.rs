@@ -24,11 +24,7 @@ impl Policy for FailingPolicy {
     fn admit(&mut self, _: Frame, _: Page, _: Access) {}
     fn evicted(&mut self, _: Frame) {}
     fn cleaned(&mut self, _: Frame) {}
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         self.calls += 1;
         match (self.calls, self.then) {
             (0..3, _) => (0..4).find(|&frame| may_evict(frame)),
@@ -43,10 +39,7 @@ fn a_policy_that_fails_is_replaced_and_no_page_is_lost() {
     // It panics, names a frame that does not exist, or names one that is pinned.
     for then in [None, Some(u32::MAX), Some(0)] {
         let disk = FaultyDisk::new(1);
-        let pool = options(4)
-            .own_policy(FailingPolicy { calls: 0, then })
-            .open(disk.pages("data", PAGE))
-            .unwrap();
+        let pool = options(4).own_policy(FailingPolicy { calls: 0, then }).open(disk.pages("data", PAGE)).unwrap();
         put(&pool, 0, 1).unwrap();
         let pinned = pool.fix_read(0).unwrap();
         for page in 1..100 {
@@ -124,11 +117,7 @@ fn a_listener_that_panics_is_not_called_again() {
 
 #[test]
 fn a_storage_that_panics_fails_and_no_frame_stays_claimed() {
-    for operation in [
-        DiskOperation::Read,
-        DiskOperation::Write,
-        DiskOperation::Sync,
-    ] {
+    for operation in [DiskOperation::Read, DiskOperation::Write, DiskOperation::Sync] {
         let disk = FaultyDisk::new(1);
         let pool = self::pool(&disk, 2);
         put(&pool, 0, 1).unwrap();
@@ -140,11 +129,7 @@ fn a_storage_that_panics_fails_and_no_frame_stays_claimed() {
         });
         for page in 5..9 {
             let fixed = pool.fix_read(page).map(drop);
-            assert_eq!(
-                fixed.is_err(),
-                operation != DiskOperation::Sync,
-                "{operation:?}"
-            );
+            assert_eq!(fixed.is_err(), operation != DiskOperation::Sync, "{operation:?}");
         }
         put(&pool, 1, 3).unwrap();
         assert_eq!(pool.flush(1).is_err(), operation != DiskOperation::Read);

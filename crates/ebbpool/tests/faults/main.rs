@@ -21,12 +21,7 @@ pub(crate) const PAGE: usize = 2048;
 
 pub(crate) fn options(frames: u32) -> PoolOptions {
     let patience = Duration::from_secs(10);
-    PoolOptions::new(frames)
-        .policy("lru")
-        .unwrap()
-        .background(false)
-        .dirty_budget(1.0, Duration::ZERO)
-        .patience(patience)
+    PoolOptions::new(frames).policy("lru").unwrap().background(false).dirty_budget(1.0, Duration::ZERO).patience(patience)
 }
 
 pub(crate) fn pool(disk: &FaultyDisk, frames: u32) -> Pool {
@@ -48,18 +43,15 @@ pub(crate) fn put_at(pool: &Pool, page: u64, byte: u8, lsn: Lsn) {
 /// The byte that fills the page.
 pub(crate) fn get(pool: &Pool, page: u64) -> Result<u8, PoolError> {
     let fixed = pool.fix_read(page)?;
-    assert!(
-        fixed.iter().all(|byte| *byte == fixed[0]),
-        "page {page} is mixed"
-    );
+    assert!(fixed.iter().all(|byte| *byte == fixed[0]), "page {page} is mixed");
     Ok(fixed[0])
 }
 
 pub(crate) fn errno(error: &PoolError) -> Option<i32> {
     match error {
-        PoolError::Write { source, .. }
-        | PoolError::Read { source, .. }
-        | PoolError::Storage { source, .. } => source.raw_os_error(),
+        PoolError::Write { source, .. } | PoolError::Read { source, .. } | PoolError::Storage { source, .. } => {
+            source.raw_os_error()
+        }
         _ => None,
     }
 }

@@ -102,11 +102,7 @@ fn pools_of_one_and_two_frames_count_right_with_many_threads() {
                 let mut fixed = pool.fix_write(page).unwrap();
                 let count = u64::from_le_bytes(fixed[..8].try_into().unwrap()) + 1;
                 fixed[..8].copy_from_slice(&count.to_le_bytes());
-                let record = Record {
-                    page,
-                    offset: 0,
-                    value: count,
-                };
+                let record = Record { page, offset: 0, value: count };
                 fixed.set_lsn(wal.append(record));
                 drop(fixed);
                 if turn % 50 == 49 {
@@ -129,13 +125,7 @@ fn pools_of_one_and_two_frames_count_right_with_many_threads() {
 
 #[test]
 fn a_page_made_dirty_by_a_thread_that_has_ended_is_written_under_any_policy() {
-    for policy in [
-        "casa",
-        "cfdc:cluster=4",
-        "ad-lru",
-        "fd-buffer:group=1",
-        "lru-wsr",
-    ] {
+    for policy in ["casa", "cfdc:cluster=4", "ad-lru", "fd-buffer:group=1", "lru-wsr"] {
         let disk = FaultyDisk::new(1);
         let pool = options(4).policy(policy).unwrap();
         let pool = pool.open(disk.pages("data", PAGE)).unwrap();
@@ -178,18 +168,9 @@ fn a_page_that_a_panic_left_half_changed_is_neither_read_nor_written() {
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    assert!(matches!(
-        get(&pool, 0),
-        Err(PoolError::Abandoned { page: 0 })
-    ));
-    assert!(matches!(
-        put(&pool, 0, 3),
-        Err(PoolError::Abandoned { page: 0 })
-    ));
-    assert!(matches!(
-        pool.flush(0),
-        Err(PoolError::Abandoned { page: 0 })
-    ));
+    assert!(matches!(get(&pool, 0), Err(PoolError::Abandoned { page: 0 })));
+    assert!(matches!(put(&pool, 0, 3), Err(PoolError::Abandoned { page: 0 })));
+    assert!(matches!(pool.flush(0), Err(PoolError::Abandoned { page: 0 })));
     (1..5).for_each(|page| put(&pool, page, 4).unwrap());
     // All other pages are in storage then. Without a log the changes of this page are nowhere else.
     let checkpoint = pool.checkpoint();
@@ -218,11 +199,7 @@ fn dropping_a_pool_waits_for_its_io_and_starts_no_more() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
-        let pool = options(8)
-            .background(true)
-            .dirty_budget(0.1, Duration::ZERO)
-            .open(disk.pages("data", PAGE))
-            .unwrap();
+        let pool = options(8).background(true).dirty_budget(0.1, Duration::ZERO).open(disk.pages("data", PAGE)).unwrap();
         let mut page = 0;
         while !writing.load(Ordering::SeqCst) {
             put(&pool, page % 8, 1).unwrap();
@@ -252,10 +229,7 @@ fn too_many_frames_for_the_memory_are_an_error() {
 fn too_many_dense_pages_for_the_memory_are_an_error() {
     let disk = FaultyDisk::new(1);
     for pages in [usize::MAX, 1 << 56] {
-        match options(10)
-            .dense_pages(pages)
-            .open(disk.pages("data", PAGE))
-        {
+        match options(10).dense_pages(pages).open(disk.pages("data", PAGE)) {
             Err(PoolError::TableMemory { pages: found }) => assert_eq!(found, pages),
             other => panic!("{other:?}"),
         }

@@ -15,11 +15,7 @@ fn pages_are_read_while_others_cannot_be_written() {
     let pool = pool(&disk, 64);
     for page in 0..4 {
         put(&pool, page, 1).unwrap();
-        disk.inject(
-            Fault::failing(DiskOperation::Write, ENOSPC)
-                .at_page(page)
-                .forever(),
-        );
+        disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).at_page(page).forever());
     }
     for page in 100..1000 {
         assert_eq!(get(&pool, page).unwrap(), 0);
@@ -205,10 +201,7 @@ fn a_pool_is_not_closed_while_a_page_that_its_checkpoint_tore_is_only_in_memory(
 
 #[test]
 fn a_policy_that_pads_needs_a_double_write_area() {
-    for policy in [
-        "bplru:block=4,padding=true",
-        "ace:policy=(bplru:block=4,padding=true),batch=3",
-    ] {
+    for policy in ["bplru:block=4,padding=true", "ace:policy=(bplru:block=4,padding=true),batch=3"] {
         let disk = FaultyDisk::new(1);
         let with = || options(8).policy(policy).unwrap();
         match with().open(disk.pages("data", PAGE)) {
@@ -216,13 +209,7 @@ fn a_policy_that_pads_needs_a_double_write_area() {
             other => panic!("{other:?}"),
         }
         let area = disk.pages("area", PAGE);
-        with()
-            .double_write(area)
-            .open(disk.pages("data", PAGE))
-            .unwrap();
-        with()
-            .padding_at_risk(true)
-            .open(disk.pages("data", PAGE))
-            .unwrap();
+        with().double_write(area).open(disk.pages("data", PAGE)).unwrap();
+        with().padding_at_risk(true).open(disk.pages("data", PAGE)).unwrap();
     }
 }

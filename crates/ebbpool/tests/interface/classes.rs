@@ -26,11 +26,7 @@ impl Policy for NotesClasses {
         self.misses.lock().expect("a lock").push(miss);
     }
 
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         (0..4).find(|&frame| may_evict(frame))
     }
 
@@ -55,11 +51,7 @@ impl Policy for NotesClasses {
 /// A pool of four frames over 20 pages, and the misses that its policy sees.
 fn pool(options: PoolOptions, asks: bool) -> (Pool, Arc<Mutex<Vec<Miss>>>) {
     let misses = Arc::new(Mutex::new(Vec::new()));
-    let policy = NotesClasses {
-        asks,
-        class: None,
-        misses: Arc::clone(&misses),
-    };
+    let policy = NotesClasses { asks, class: None, misses: Arc::clone(&misses) };
     let storage = MemoryStorage::new(512);
     storage.grow(20).expect("room");
     let pool = options.background(false).own_policy(policy).open(storage);
@@ -86,15 +78,7 @@ fn fix(pool: &Pool) {
 fn a_policy_that_asks_receives_the_classes_of_misses() {
     let (pool, misses) = pool(PoolOptions::new(4), true);
     fix(&pool);
-    let expected = [
-        (1, Some(7)),
-        (2, Some(8)),
-        (3, None),
-        (4, Some(u32::MAX)),
-        (5, Some(5)),
-        (20, Some(6)),
-        (6, None),
-    ];
+    let expected = [(1, Some(7)), (2, Some(8)), (3, None), (4, Some(u32::MAX)), (5, Some(5)), (20, Some(6)), (6, None)];
     assert_eq!(*misses.lock().expect("a lock"), expected);
 }
 

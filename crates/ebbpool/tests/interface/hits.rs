@@ -52,11 +52,7 @@ impl Policy for RecordingPolicy {
     fn omitted_hits(&mut self, hits: u64) {
         self.note(PolicyReport::Omitted(hits));
     }
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        may_evict: F,
-    ) -> Option<Frame> {
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
         // The last frame, so that the pages that were admitted first stay resident.
         (0..FRAMES).rev().find(|&frame| may_evict(frame))
     }
@@ -80,23 +76,12 @@ impl WatchedPool {
     /// A pool whose frames all hold pages, from 0 up, and in which an epoch has just begun.
     fn new(wants_every_hit: bool, exact: bool) -> Self {
         let reports = Arc::new(Mutex::new(Vec::new()));
-        let policy = RecordingPolicy {
-            wants_every_hit,
-            pages: vec![0; FRAMES as usize],
-            reports: Arc::clone(&reports),
-        };
+        let policy = RecordingPolicy { wants_every_hit, pages: vec![0; FRAMES as usize], reports: Arc::clone(&reports) };
         let storage = MemoryStorage::new(512);
         storage.grow(10_000).expect("room");
-        let options = PoolOptions::new(FRAMES)
-            .own_policy(policy)
-            .background(false)
-            .exact_hits(exact);
+        let options = PoolOptions::new(FRAMES).own_policy(policy).background(false).exact_hits(exact);
         let pool = options.open(storage).expect("a pool");
-        let mut watched = WatchedPool {
-            pool,
-            reports,
-            next: 0,
-        };
+        let mut watched = WatchedPool { pool, reports, next: 0 };
         watched.miss(u64::from(FRAMES) + 1);
         watched
     }
@@ -211,8 +196,5 @@ fn the_few_hits_of_a_thread_are_reported_when_the_epoch_ends() {
         });
     });
     watched.miss(EPOCH + 1);
-    assert_eq!(
-        watched.take_reports(),
-        [PolicyReport::Omitted(4), PolicyReport::Read(7)]
-    );
+    assert_eq!(watched.take_reports(), [PolicyReport::Omitted(4), PolicyReport::Read(7)]);
 }

@@ -15,11 +15,7 @@ const PAGE_SIZE: usize = 512;
 const MOST_READERS: usize = 0x7fff;
 
 fn options(frames: u32) -> PoolOptions {
-    PoolOptions::new(frames)
-        .policy("lru")
-        .expect("a policy")
-        .background(false)
-        .dirty_budget(1.0, Duration::ZERO)
+    PoolOptions::new(frames).policy("lru").expect("a policy").background(false).dirty_budget(1.0, Duration::ZERO)
 }
 
 fn pool(frames: u32) -> Pool {
@@ -50,20 +46,14 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 fn that_fibonacci_hashing_maps_to_neighbours() -> impl Iterator<Item = u64> {
     let golden: u64 = 0x9e37_79b9_7f4a_7c15;
     // Newton's method: each step doubles the number of right bits.
-    let inverse = (0..6).fold(golden, |x, _| {
-        x.wrapping_mul(2u64.wrapping_sub(golden.wrapping_mul(x)))
-    });
+    let inverse = (0..6).fold(golden, |x, _| x.wrapping_mul(2u64.wrapping_sub(golden.wrapping_mul(x))));
     (1..).map(move |n: u64| inverse.wrapping_mul(n))
 }
 
 /// A pool makes its own checkpoints: a parameter that asks for some would have no effect.
 #[test]
 fn policies_with_checkpoints_of_their_own_are_refused() {
-    for spec in [
-        "sqlite:commit=20",
-        "postgres:checkpoint_timeout=30",
-        "postgres:checkpoint_writes=500",
-    ] {
+    for spec in ["sqlite:commit=20", "postgres:checkpoint_timeout=30", "postgres:checkpoint_writes=500"] {
         let refused = PoolOptions::new(10).policy(spec);
         let Err(PoolError::Options(OptionsError::Checkpoints { policy })) = refused else {
             panic!("{spec} is no error of an option");
@@ -78,20 +68,11 @@ fn policies_with_checkpoints_of_their_own_are_refused() {
 #[test]
 fn no_choice_of_page_numbers_loses_a_change() {
     let strides = [75_025, 121_393, 196_418, 1_346_269, 1 << 32, 1 << 52];
-    let mut choices: Vec<Vec<u64>> = strides
-        .iter()
-        .map(|stride| (1..=1000).map(|n| n * stride).collect())
-        .collect();
-    choices.push(
-        that_fibonacci_hashing_maps_to_neighbours()
-            .take(1000)
-            .collect(),
-    );
+    let mut choices: Vec<Vec<u64>> = strides.iter().map(|stride| (1..=1000).map(|n| n * stride).collect()).collect();
+    choices.push(that_fibonacci_hashing_maps_to_neighbours().take(1000).collect());
     for pages in choices {
         let storage = FaultyDisk::new(1);
-        let pool = options(1024)
-            .open(storage.pages("data", PAGE_SIZE))
-            .expect("a pool");
+        let pool = options(1024).open(storage.pages("data", PAGE_SIZE)).expect("a pool");
         for (number, &page) in (1..).zip(&pages) {
             put(&pool, page, number).expect("a page");
         }
@@ -121,9 +102,7 @@ fn a_page_that_was_fixed_for_writing_is_not_allocated() {
 fn allocation_fails_if_the_last_page_number_is_in_use() {
     // The storage accepts any page number.
     let disk = FaultyDisk::new(1);
-    let pool = options(4)
-        .open(disk.pages("data", PAGE_SIZE))
-        .expect("a pool");
+    let pool = options(4).open(disk.pages("data", PAGE_SIZE)).expect("a pool");
     drop(pool.fix_new(u64::MAX).expect("a page"));
     for _ in 0..2 {
         assert!(matches!(pool.allocate(), Err(PoolError::Grow { .. })));
@@ -171,10 +150,7 @@ impl Storage for Away {
 #[test]
 fn a_storage_that_sets_no_outcome_has_failed() {
     let is_away = Arc::new(AtomicBool::new(false));
-    let storage = Away {
-        memory: MemoryStorage::new(PAGE_SIZE),
-        is_away: Arc::clone(&is_away),
-    };
+    let storage = Away { memory: MemoryStorage::new(PAGE_SIZE), is_away: Arc::clone(&is_away) };
     let pool = options(8).open(storage).expect("a pool");
     for page in 0..50 {
         put(&pool, page, page + 100).expect("a page");
@@ -200,10 +176,7 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
     let storage = MemoryStorage::new(PAGE_SIZE);
     storage.grow(16).expect("memory");
     let options = options(3).policy("bplru:padding=true,block=4");
-    let options = options
-        .expect("a policy")
-        .batch(1)
-        .double_write(MemoryStorage::new(PAGE_SIZE));
+    let options = options.expect("a policy").batch(1).double_write(MemoryStorage::new(PAGE_SIZE));
     let pool = options.open(storage);
     let pool = Arc::new(pool.expect("a pool"));
     put(&pool, 0, 42).expect("a page");
@@ -261,8 +234,7 @@ fn a_writer_gets_a_page_that_is_never_without_readers() {
                     turns[own].fetch_add(1, Ordering::Relaxed);
                     let other = turns[1 - own].load(Ordering::Relaxed);
                     let mut yields = 0..1000;
-                    while turns[1 - own].load(Ordering::Relaxed) == other && yields.next().is_some()
-                    {
+                    while turns[1 - own].load(Ordering::Relaxed) == other && yields.next().is_some() {
                         thread::yield_now();
                     }
                     drop(guard);
@@ -295,9 +267,7 @@ fn a_page_is_discarded_beside_a_thread_that_changes_it_without_a_break() {
         });
         let discarded = (0..5).map(|_| {
             let before = changes.load(Ordering::Relaxed);
-            wait_until("the page is changed", || {
-                changes.load(Ordering::Relaxed) > before
-            });
+            wait_until("the page is changed", || changes.load(Ordering::Relaxed) > before);
             pool.discard(1)
         });
         let discarded: Result<Vec<()>, PoolError> = discarded.collect();
@@ -309,10 +279,7 @@ fn a_page_is_discarded_beside_a_thread_that_changes_it_without_a_break() {
 /// A thread fixes a page for reading that it has fixed for reading, beside a writer that waits.
 #[test]
 fn a_page_is_fixed_for_reading_twice_beside_a_writer_that_waits() {
-    let pool = options(4)
-        .patience(Duration::MAX)
-        .open(MemoryStorage::new(PAGE_SIZE))
-        .expect("a pool");
+    let pool = options(4).patience(Duration::MAX).open(MemoryStorage::new(PAGE_SIZE)).expect("a pool");
     let pool = Arc::new(pool);
     let first = pool.fix_read(1).expect("a page");
     let writer = writer_that_waits(&pool, 1);
@@ -327,19 +294,14 @@ fn writer_that_waits(pool: &Arc<Pool>, page: u64) -> thread::JoinHandle<()> {
     let waits = pool.stats().waits_for_latches;
     let writes = Arc::clone(pool);
     let writer = thread::spawn(move || put(&writes, page, 1).expect("a page"));
-    wait_until("a writer that waits", || {
-        pool.stats().waits_for_latches > waits
-    });
+    wait_until("a writer that waits", || pool.stats().waits_for_latches > waits);
     writer
 }
 
 /// Two threads fix two pages for reading in opposite orders, and a writer waits for each.
 #[test]
 fn readers_in_opposite_orders_do_not_wait_for_each_others_writers_for_ever() {
-    let pool = options(4)
-        .patience(Duration::MAX)
-        .open(MemoryStorage::new(PAGE_SIZE))
-        .expect("a pool");
+    let pool = options(4).patience(Duration::MAX).open(MemoryStorage::new(PAGE_SIZE)).expect("a pool");
     let pool = Arc::new(pool);
     let both = Arc::new(Barrier::new(2));
     let readers = [(1, 2), (2, 1)].map(|(first, second)| {
@@ -363,9 +325,7 @@ fn readers_in_opposite_orders_do_not_wait_for_each_others_writers_for_ever() {
 #[test]
 fn a_reader_gets_one_of_all_pins_when_two_are_dropped() {
     let pool = pool(2);
-    let guards: Vec<_> = (0..MOST_READERS)
-        .map(|_| pool.fix_read(1).expect("a page"))
-        .collect();
+    let guards: Vec<_> = (0..MOST_READERS).map(|_| pool.fix_read(1).expect("a page")).collect();
     let waits = pool.stats().waits_for_latches;
     thread::scope(|scope| {
         let reader = scope.spawn(|| pool.fix_read(1).map(drop));
@@ -392,9 +352,7 @@ fn no_reader_waits_after_all_writers_have_ended() {
                 thread::sleep(Duration::from_micros(20));
             }
         });
-        let pool = options(5)
-            .open(disk.pages("data", PAGE_SIZE))
-            .expect("a pool");
+        let pool = options(5).open(disk.pages("data", PAGE_SIZE)).expect("a pool");
         thread::scope(|scope| {
             for n in 0..6 {
                 let pool = &pool;
@@ -424,12 +382,8 @@ fn fixes_for_reading_and_for_writing_are_both_read_ahead_of() {
     for write in [false, true] {
         let storage = MemoryStorage::new(PAGE_SIZE);
         storage.grow(20_000).expect("room");
-        let pool = PoolOptions::new(4096)
-            .policy("lru")
-            .expect("a policy")
-            .read_ahead(32)
-            .open(Arc::new(storage))
-            .expect("a pool");
+        let pool =
+            PoolOptions::new(4096).policy("lru").expect("a policy").read_ahead(32).open(Arc::new(storage)).expect("a pool");
         for page in 0..2000 {
             match write {
                 true => drop(pool.fix_write(page).expect("a page")),
@@ -438,10 +392,7 @@ fn fixes_for_reading_and_for_writing_are_both_read_ahead_of() {
             // Three neighbours are a sequence.
             if page >= 2 {
                 let next_came = || pool.read_optimistically(page + 1).is_some();
-                wait_until(
-                    &format!("page {} is read, write {write}", page + 1),
-                    next_came,
-                );
+                wait_until(&format!("page {} is read, write {write}", page + 1), next_came);
             }
         }
         assert_eq!(pool.stats().misses, 3, "write {write}");

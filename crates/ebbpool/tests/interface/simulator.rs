@@ -9,9 +9,7 @@ use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{Capabilities, PolicySpec, registry};
-use ebbpool_sim::{
-    AtEnd, DeviceObserver, Observer, PassControl, Sample, SimCell, SimOptions, simulate_one,
-};
+use ebbpool_sim::{AtEnd, DeviceObserver, Observer, PassControl, Sample, SimCell, SimOptions, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ZIPF_PAGES: u64 = 600;
@@ -32,9 +30,7 @@ impl Observer for RecordedEvents {
 }
 
 fn trace() -> Source {
-    let spec = format!(
-        "scan-mix:pages={ZIPF_PAGES},refs=20000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5"
-    );
+    let spec = format!("scan-mix:pages={ZIPF_PAGES},refs=20000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5");
     Source::parse(&spec, None).expect("a trace")
 }
 
@@ -67,25 +63,11 @@ fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<ReplacementEvent>) {
 }
 
 /// Simulates on a device, or with R = 8.
-fn simulated_on(
-    device: Option<&AnyDevice>,
-    policy: &PolicySpec,
-    frames: u32,
-) -> (Run, Vec<ReplacementEvent>) {
+fn simulated_on(device: Option<&AnyDevice>, policy: &PolicySpec, frames: u32) -> (Run, Vec<ReplacementEvent>) {
     let stop = AtomicBool::new(false);
-    let progress = PassControl {
-        report: &|_| {},
-        stop: &stop,
-    };
-    let cell = SimCell {
-        policy: policy.clone().into(),
-        frames: frames.into(),
-        asymmetry: 8.0,
-    };
-    let options = SimOptions {
-        at_end: AtEnd::Free,
-        ..SimOptions::default()
-    };
+    let progress = PassControl { report: &|_| {}, stop: &stop };
+    let cell = SimCell { policy: policy.clone().into(), frames: frames.into(), asymmetry: 8.0 };
+    let options = SimOptions { at_end: AtEnd::Free, ..SimOptions::default() };
     let recorded = RecordedEvents::default();
     let (counts, recorded) = match device {
         None => {
@@ -100,20 +82,11 @@ fn simulated_on(
             (counts, served.finish(&counts, options.at_end).1)
         }
     };
-    let run = Run {
-        misses: counts.misses,
-        writes: counts.writes,
-        dirty_left: counts.dirty_left,
-    };
+    let run = Run { misses: counts.misses, writes: counts.writes, dirty_left: counts.dirty_left };
     (run, recorded.0)
 }
 
-fn in_the_pool(
-    policy: &PolicySpec,
-    frames: u32,
-    references: &[(u64, bool)],
-    exact_hits: bool,
-) -> (Run, Vec<ReplacementEvent>) {
+fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)], exact_hits: bool) -> (Run, Vec<ReplacementEvent>) {
     let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
     in_the_pool_at(asymmetry.into(), policy, frames, references, exact_hits)
 }
@@ -150,20 +123,12 @@ fn in_the_pool_at(
             guard[..8].copy_from_slice(&(found + 1).to_le_bytes());
         } else {
             let guard = pool.fix_read(page).expect("a page");
-            assert_eq!(
-                guard[..8],
-                written[page as usize].to_le_bytes(),
-                "page {page}"
-            );
+            assert_eq!(guard[..8], written[page as usize].to_le_bytes(), "page {page}");
         }
     }
     let stats = pool.stats();
     assert_eq!(stats.hits + stats.misses, references.len() as u64);
-    let run = Run {
-        misses: stats.misses,
-        writes: stats.writes(),
-        dirty_left: stats.dirty.into(),
-    };
+    let run = Run { misses: stats.misses, writes: stats.writes(), dirty_left: stats.dirty.into() };
     drop(pool);
     let events = std::mem::take(&mut *recorded.lock().expect("a lock"));
     (run, events)
@@ -175,22 +140,13 @@ fn every_online_policy_decides_as_in_the_simulator() {
     let mut specs: Vec<PolicySpec> = online.map(PolicySpec::from_entry).collect();
     specs.retain(|spec| !spec.asks_erase_counts());
     let others = [
-        "postgres:rate=1000,bgwriter_lru_maxpages=0",
-        "innodb:max_dirty_pages_pct=100",
-        "lru:cluster=16",
-        "cfdc:cluster=32",
-        "fd-buffer:group=8,interval=500",
-        "casa:cluster=64",
-        "bplru:padding=true,block=16",
+        "postgres:rate=1000,bgwriter_lru_maxpages=0", "innodb:max_dirty_pages_pct=100", "lru:cluster=16", "cfdc:cluster=32",
+        "fd-buffer:group=8,interval=500", "casa:cluster=64", "bplru:padding=true,block=16",
         "ace:policy=(cflru:window=0.3),batch=5",
     ];
     specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));
     // The pool does not write in the background what the policy of a server writes.
-    specs.retain(|spec| {
-        !registry::boxed(spec, 60)
-            .capabilities()
-            .contains(Capabilities::WRITES_UNTIMED)
-    });
+    specs.retain(|spec| !registry::boxed(spec, 60).capabilities().contains(Capabilities::WRITES_UNTIMED));
     assert!(specs.len() > 35, "{}", specs.len());
     let references = references();
     for spec in specs {
@@ -255,10 +211,7 @@ fn omitting_hits_changes_misses_and_writes_little() {
             for (exact, found) in [(exact.misses, found.misses), (exact.writes, found.writes)] {
                 let few = exact - exact / 25;
                 let many = exact + exact / 50;
-                assert!(
-                    (few..=many).contains(&found),
-                    "{spec} with {frames} frames: {found} instead of {exact}"
-                );
+                assert!((few..=many).contains(&found), "{spec} with {frames} frames: {found} instead of {exact}");
             }
         }
     }
@@ -283,13 +236,7 @@ fn policies_decide_alike_in_every_unit() {
         (Unit::Dollars, named("s3-express-1z")),
     ];
     let references = references();
-    for policy in [
-        "fd-buffer:interval=auto",
-        "fd-buffer:interval=auto,q=5%",
-        "casa",
-        "ebb",
-        "auto",
-    ] {
+    for policy in ["fd-buffer:interval=auto", "fd-buffer:interval=auto,q=5%", "casa", "ebb", "auto"] {
         let policy: PolicySpec = policy.parse().expect("a policy");
         for (unit, device) in &devices {
             let costs = device.costs();

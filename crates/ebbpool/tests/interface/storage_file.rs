@@ -17,11 +17,7 @@ impl Aligned {
     fn new(pages: usize, page_size: usize) -> Self {
         let bytes = vec![0xEE; pages * page_size + 4096];
         let start = bytes.as_ptr().align_offset(4096);
-        Aligned {
-            bytes,
-            start,
-            page_size,
-        }
+        Aligned { bytes, start, page_size }
     }
 
     fn pages(&mut self) -> impl Iterator<Item = &mut [u8]> {
@@ -32,9 +28,7 @@ impl Aligned {
 
 fn content(page: u64, round: u64, page_size: usize) -> Vec<u8> {
     let seed = page.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ round;
-    (0..page_size as u64)
-        .map(|at| (seed.rotate_left((at % 61) as u32) ^ at) as u8)
-        .collect()
+    (0..page_size as u64).map(|at| (seed.rotate_left((at % 61) as u32) ^ at) as u8).collect()
 }
 
 fn write(storage: &FileStorage, pages: &[u64], round: u64) -> Vec<io::Result<()>> {
@@ -52,9 +46,7 @@ fn write(storage: &FileStorage, pages: &[u64], round: u64) -> Vec<io::Result<()>
 fn read(storage: &FileStorage, pages: &[u64]) -> Vec<Vec<u8>> {
     let mut memory = Aligned::new(pages.len(), storage.page_size());
     let pairs = memory.pages().zip(pages);
-    let mut reads: Vec<Read> = pairs
-        .map(|(buffer, &page)| Read::new(page, buffer))
-        .collect();
+    let mut reads: Vec<Read> = pairs.map(|(buffer, &page)| Read::new(page, buffer)).collect();
     assert_eq!(storage.read(&mut reads), None);
     for read in &reads {
         read.outcome.as_ref().expect("it is read");
@@ -63,12 +55,7 @@ fn read(storage: &FileStorage, pages: &[u64]) -> Vec<Vec<u8>> {
 }
 
 fn options(engine: Engine, direct: bool, page_size: usize) -> FileOptions {
-    FileOptions::new()
-        .page_size(page_size)
-        .create(true)
-        .engine(engine)
-        .direct(direct)
-        .queue_depth(8)
+    FileOptions::new().page_size(page_size).create(true).engine(engine).direct(direct).queue_depth(8)
 }
 
 /// A directory that is not in /tmp, because /tmp may be in memory, where direct I/O may not be possible.
@@ -79,21 +66,12 @@ fn directory() -> tempfile::TempDir {
 #[test]
 fn every_engine_reads_what_every_other_wrote() {
     let directory = directory();
-    let ways = [
-        (Engine::Auto, true),
-        (Engine::Auto, false),
-        (Engine::Threads, true),
-        (Engine::Threads, false),
-    ];
+    let ways = [(Engine::Auto, true), (Engine::Auto, false), (Engine::Threads, true), (Engine::Threads, false)];
     for page_size in [512, 4096, 16384, 1 << 20] {
         let path = directory.path().join(format!("pages-{page_size}"));
         let last: u64 = if page_size > 1 << 16 { 40 } else { 300 };
         // Single pages, and two long runs.
-        let pages: Vec<u64> = [1, 3, 7]
-            .into_iter()
-            .chain(10..30)
-            .chain(35..last)
-            .collect();
+        let pages: Vec<u64> = [1, 3, 7].into_iter().chain(10..30).chain(35..last).collect();
         let backwards: Vec<u64> = pages.iter().rev().copied().collect();
         for (round, (engine, direct)) in (0..).zip(ways) {
             let options = options(engine, direct, page_size);
@@ -212,9 +190,7 @@ fn a_file_that_grows_page_by_page_is_as_long_as_its_pages_and_has_no_reserved_bl
         let length = std::fs::metadata(&path).expect("a file").len();
         assert_eq!(length, pages * 4096);
     }
-    write(&storage, &[1999], 1)
-        .remove(0)
-        .expect("it is written");
+    write(&storage, &[1999], 1).remove(0).expect("it is written");
     storage.sync().expect("synced");
     drop(storage);
     let found = std::fs::metadata(&path).expect("a file");
@@ -250,10 +226,7 @@ fn opened_by_another_process(path: &Path) -> bool {
         .output()
         .expect("it runs");
     let printed = String::from_utf8_lossy(&output.stdout);
-    match (
-        printed.contains("it opened"),
-        printed.contains("it is in use"),
-    ) {
+    match (printed.contains("it opened"), printed.contains("it is in use")) {
         (true, false) => true,
         (false, true) => false,
         _ => panic!("{printed}"),
@@ -270,13 +243,7 @@ fn a_file_is_opened_once_by_any_name_and_in_any_process() {
     std::os::unix::fs::symlink(&path, &names[1]).expect("a link");
     std::fs::create_dir(directory.path().join("sub")).expect("a directory");
     let [hard, soft] = names;
-    let names = [
-        path.clone(),
-        hard,
-        soft,
-        directory.path().join("sub/../pages"),
-        directory.path().join("./pages"),
-    ];
+    let names = [path.clone(), hard, soft, directory.path().join("sub/../pages"), directory.path().join("./pages")];
     for name in &names {
         for engine in [Engine::Auto, Engine::Threads] {
             match FileStorage::open(name, &options(engine, true, 4096)) {
@@ -318,11 +285,7 @@ fn a_file_opens_at_once_after_its_process_was_aborted() {
     let test = std::env::current_exe().expect("the test's program");
     for round in 0..40 {
         let ended = std::process::Command::new(&test)
-            .args([
-                "storage_file::the_process_that_is_aborted",
-                "--exact",
-                "--nocapture",
-            ])
+            .args(["storage_file::the_process_that_is_aborted", "--exact", "--nocapture"])
             .env(PATH_TO_ABORT, &path)
             .stdout(std::process::Stdio::null())
             .status()
@@ -383,8 +346,7 @@ fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
         let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
         let mut memory = Aligned::new(2, 4096);
         let at = memory.start;
-        let mut writes = [(0, at..at + 4096), (1, at..at + 512)]
-            .map(|(page, span)| Write::new(page, &memory.bytes[span]));
+        let mut writes = [(0, at..at + 4096), (1, at..at + 512)].map(|(page, span)| Write::new(page, &memory.bytes[span]));
         storage.write(&mut writes);
         writes[0].outcome.as_ref().expect("it is written");
         let error = writes[1].outcome.as_ref().expect_err("it is too short");
@@ -402,9 +364,7 @@ fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
 fn pages_smaller_than_the_file_systems_blocks_are_buffered() {
     let directory = directory();
     let path = directory.path().join("pages");
-    let blocks = rustix::fs::statvfs(directory.path())
-        .expect("its figures")
-        .f_frsize;
+    let blocks = rustix::fs::statvfs(directory.path()).expect("its figures").f_frsize;
     let open = |page_size: usize| {
         let storage = FileStorage::open(&path, &options(Engine::Auto, true, page_size));
         storage.expect("it opens").describe()
@@ -423,20 +383,14 @@ fn a_storage_describes_its_engine() {
     let directory = directory();
     let path = directory.path().join("pages");
     let threads = FileStorage::open(&path, &options(Engine::Threads, false, 4096));
-    assert_eq!(
-        threads.expect("it opens").describe(),
-        "threads, buffered I/O (as asked for), queue depth 8"
-    );
+    assert_eq!(threads.expect("it opens").describe(), "threads, buffered I/O (as asked for), queue depth 8");
     match FileStorage::open(&path, &options(Engine::Uring, false, 4096)) {
         Ok(storage) => assert!(storage.describe().starts_with("io_uring, "), "{storage:?}"),
         Err(error) => {
             assert!(matches!(error, OpenError::Uring(_)), "{error}");
             let auto = FileStorage::open(&path, &options(Engine::Auto, false, 4096));
             let description = auto.expect("threads will do").describe();
-            assert!(
-                description.starts_with("threads (io_uring is refused: "),
-                "{description}"
-            );
+            assert!(description.starts_with("threads (io_uring is refused: "), "{description}");
         }
     }
 }
@@ -451,11 +405,7 @@ fn many_threads_use_a_storage_at_once() {
             let mine: Vec<u64> = (0..12).map(|at| thread + at * 24).collect();
             for round in 0..8 {
                 // Every other time a single page, which takes another path through the code.
-                let some = if round % 2 == 0 {
-                    &mine[..]
-                } else {
-                    &mine[..1]
-                };
+                let some = if round % 2 == 0 { &mine[..] } else { &mine[..1] };
                 for outcome in write(&storage, some, round) {
                     outcome.expect("it is written");
                 }

@@ -14,19 +14,11 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 const PAGE: usize = 512;
 
 fn options() -> ObjectOptions {
-    without_prices().prices(OperationCosts {
-        read: 1.0,
-        write: 100.0,
-        unit: Unit::Dollars,
-    })
+    without_prices().prices(OperationCosts { read: 1.0, write: 100.0, unit: Unit::Dollars })
 }
 
 fn without_prices() -> ObjectOptions {
-    ObjectOptions::new()
-        .page_size(PAGE)
-        .pages_per_object(4)
-        .prefix("some/pages")
-        .concurrency(8)
+    ObjectOptions::new().page_size(PAGE).pages_per_object(4).prefix("some/pages").concurrency(8)
 }
 
 fn open(store: &Arc<dyn ObjectStore>) -> ObjectStorage {
@@ -37,9 +29,7 @@ fn open(store: &Arc<dyn ObjectStore>) -> ObjectStorage {
 fn write(storage: &ObjectStorage, pages: &[(u64, u8)]) -> f64 {
     let contents: Vec<_> = pages.iter().map(|&(_, byte)| [byte; PAGE]).collect();
     let pairs = pages.iter().zip(&contents);
-    let mut writes: Vec<Write> = pairs
-        .map(|(&(page, _), buffer)| Write::new(page, buffer))
-        .collect();
+    let mut writes: Vec<Write> = pairs.map(|(&(page, _), buffer)| Write::new(page, buffer)).collect();
     let dollars = storage.write(&mut writes).expect("dollars");
     for write in &writes {
         write.outcome.as_ref().expect("it is written");
@@ -51,9 +41,7 @@ fn write(storage: &ObjectStorage, pages: &[(u64, u8)]) -> f64 {
 fn read(storage: &ObjectStorage, pages: &[u64]) -> (Vec<u8>, f64) {
     let mut buffers = vec![[0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
-    let mut reads: Vec<Read> = pairs
-        .map(|(&page, buffer)| Read::new(page, buffer))
-        .collect();
+    let mut reads: Vec<Read> = pairs.map(|(&page, buffer)| Read::new(page, buffer)).collect();
     let dollars = storage.read(&mut reads).expect("dollars");
     for read in &reads {
         read.outcome.as_ref().expect("it is read");
@@ -123,15 +111,10 @@ fn another_layout_is_refused() {
     for store in stores {
         drop(open(&store));
         for (page_size, pages_per_object) in [(PAGE * 2, 4), (PAGE, 8)] {
-            let options = options()
-                .page_size(page_size)
-                .pages_per_object(pages_per_object);
+            let options = options().page_size(page_size).pages_per_object(pages_per_object);
             let error = ObjectStorage::open(Arc::clone(&store), options).expect_err("refused");
             assert!(matches!(error, ObjectError::Layout { .. }), "{error}");
-            assert!(
-                error.to_string().contains("4 pages of 512 bytes"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("4 pages of 512 bytes"), "{error}");
         }
     }
 }
@@ -139,11 +122,7 @@ fn another_layout_is_refused() {
 #[test]
 fn options_that_make_no_sense_are_refused() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let in_microseconds = OperationCosts {
-        read: 1.0,
-        write: 1.0,
-        unit: Unit::Microseconds,
-    };
+    let in_microseconds = OperationCosts { read: 1.0, write: 1.0, unit: Unit::Microseconds };
     for options in [
         options().pages_per_object(0),
         options().page_size(usize::MAX),
@@ -151,10 +130,7 @@ fn options_that_make_no_sense_are_refused() {
         options().prices(in_microseconds),
     ] {
         let refused = ObjectStorage::open(Arc::clone(&store), options);
-        assert!(
-            matches!(refused, Err(ObjectError::Options(_))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ObjectError::Options(_))), "{refused:?}");
     }
 }
 
@@ -202,8 +178,7 @@ fn an_object_of_another_length_is_an_error_and_not_zeros() {
         store.put(&path, short).await.expect("put");
         let mut buffers = [[0; PAGE]; 2];
         let [first, second] = &mut buffers;
-        let mut reads =
-            [(1, first), (4, second)].map(|(page, buffer)| Read::new(page, &mut buffer[..]));
+        let mut reads = [(1, first), (4, second)].map(|(page, buffer)| Read::new(page, &mut buffer[..]));
         storage.read(&mut reads);
         let error = reads[0].outcome.as_ref().expect_err("it is too short");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

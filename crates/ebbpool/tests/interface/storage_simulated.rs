@@ -13,10 +13,7 @@ fn write(storage: &SimulatedStorage, pages: &[u64]) -> (Option<f64>, Vec<io::Res
     let write = |&page: &u64| Write::new(page, &buffer);
     let mut writes: Vec<Write> = pages.iter().map(write).collect();
     let cost = storage.write(&mut writes);
-    (
-        cost,
-        writes.into_iter().map(|write| write.outcome).collect(),
-    )
+    (cost, writes.into_iter().map(|write| write.outcome).collect())
 }
 
 fn read(storage: &SimulatedStorage, page: u64) -> (Option<f64>, Vec<u8>) {

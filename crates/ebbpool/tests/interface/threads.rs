@@ -114,8 +114,7 @@ fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
     let increments: u64 = thread::scope(|scope| {
         let (pool, stop) = (&pool, &stop);
         let disturber = scope.spawn(move || disturbs(pool, stop, 99));
-        let workers =
-            [1, 2, 3].map(|seed| scope.spawn(move || reads_and_increments(pool, STEPS, seed)));
+        let workers = [1, 2, 3].map(|seed| scope.spawn(move || reads_and_increments(pool, STEPS, seed)));
         let increments = workers.map(|worker| worker.join());
         stop.store(true, Ordering::Relaxed);
         disturber.join().expect("the disturber");
@@ -132,14 +131,7 @@ fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
 
 #[test]
 fn nothing_is_lost_or_torn() {
-    for policy in [
-        "casa",
-        "lru",
-        "cfdc:cluster=4",
-        "fd-buffer:interval=50",
-        "arc",
-        "bplru:block=4",
-    ] {
+    for policy in ["casa", "lru", "cfdc:cluster=4", "fd-buffer:interval=50", "arc", "bplru:block=4"] {
         for frames in [1, 2, 5, 8] {
             for background in [false, true] {
                 let storage = storage();
@@ -177,11 +169,7 @@ fn nothing_is_lost_with_a_small_dirty_budget() {
 #[test]
 fn a_pool_full_of_dirty_pages_fetches_others() {
     let storage = storage();
-    let pool = options(4)
-        .dirty_budget(1.0, Duration::ZERO)
-        .background(false)
-        .open(Arc::clone(&storage))
-        .expect("a pool");
+    let pool = options(4).dirty_budget(1.0, Duration::ZERO).background(false).open(Arc::clone(&storage)).expect("a pool");
     for round in 0..3 {
         for page in 0..COUNTED {
             let mut guard = pool.fix_write(page).expect("a page");
@@ -197,10 +185,7 @@ fn a_pool_full_of_dirty_pages_fetches_others() {
 
 #[test]
 fn a_fix_fails_while_all_frames_are_pinned_and_succeeds_later() {
-    let pool = options(2)
-        .patience(Duration::from_millis(20))
-        .open(storage())
-        .expect("a pool");
+    let pool = options(2).patience(Duration::from_millis(20)).open(storage()).expect("a pool");
     let mut changed = pool.fix_write(0).expect("a page");
     let read = pool.fix_read(1).expect("a page");
     for _ in 0..2 {
@@ -208,10 +193,7 @@ fn a_fix_fails_while_all_frames_are_pinned_and_succeeds_later() {
             Some(PoolError::AllPinned { frames: 2, .. }) => {}
             other => panic!("{other:?}"),
         }
-        assert!(matches!(
-            pool.fix_write(3),
-            Err(PoolError::AllPinned { .. })
-        ));
+        assert!(matches!(pool.fix_write(3), Err(PoolError::AllPinned { .. })));
     }
     assert!(pool.stats().waits_for_frames >= 4);
     increment(&mut changed);
@@ -239,28 +221,16 @@ fn a_thread_that_waits_for_a_frame_gets_the_first_that_is_unpinned() {
 
 #[test]
 fn a_thread_that_waits_for_its_own_guard_gets_an_error() {
-    let pool = options(2)
-        .patience(Duration::from_millis(20))
-        .open(storage())
-        .expect("a pool");
+    let pool = options(2).patience(Duration::from_millis(20)).open(storage()).expect("a pool");
     let read = pool.fix_read(0).expect("a page");
-    assert!(matches!(
-        pool.fix_write(0),
-        Err(PoolError::Latched { page: 0, .. })
-    ));
+    assert!(matches!(pool.fix_write(0), Err(PoolError::Latched { page: 0, .. })));
     // The writer that gave up does not block readers.
     assert_eq!(counter(&pool.fix_read(0).expect("a page")), 0);
-    assert!(matches!(
-        pool.discard(0),
-        Err(PoolError::Latched { page: 0, .. })
-    ));
+    assert!(matches!(pool.discard(0), Err(PoolError::Latched { page: 0, .. })));
     drop(read);
     increment(&mut pool.fix_write(0).expect("a page"));
     let _changed = pool.fix_write(0).expect("a page");
-    assert!(matches!(
-        pool.fix_read(0),
-        Err(PoolError::Latched { page: 0, .. })
-    ));
+    assert!(matches!(pool.fix_read(0), Err(PoolError::Latched { page: 0, .. })));
 }
 
 #[test]
@@ -296,19 +266,10 @@ fn a_page_that_a_panic_left_half_changed_is_never_read() {
             .join();
         assert!(died.is_err());
         for _ in 0..20 {
-            assert!(matches!(
-                pool.fix_read(0),
-                Err(PoolError::Abandoned { page: 0 })
-            ));
-            assert!(matches!(
-                pool.fix_write(0),
-                Err(PoolError::Abandoned { page: 0 })
-            ));
+            assert!(matches!(pool.fix_read(0), Err(PoolError::Abandoned { page: 0 })));
+            assert!(matches!(pool.fix_write(0), Err(PoolError::Abandoned { page: 0 })));
             assert!(pool.read_optimistically(0).is_none());
-            assert!(matches!(
-                pool.checkpoint(),
-                Err(PoolError::Abandoned { page: 0 })
-            ));
+            assert!(matches!(pool.checkpoint(), Err(PoolError::Abandoned { page: 0 })));
             thread::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
@@ -368,9 +329,7 @@ fn a_pool_may_be_dropped_at_any_time() {
         // Changes that were not written are lost; pages that were written are whole, and have no more increments than
         // were made.
         let reopened = options(3).open(storage).expect("a pool");
-        let found: u64 = (0..PAGES)
-            .map(|page| counter(&reopened.fix_read(page).expect("a page")))
-            .sum();
+        let found: u64 = (0..PAGES).map(|page| counter(&reopened.fix_read(page).expect("a page"))).sum();
         assert!(found <= written.load(Ordering::Relaxed));
     }
 }
@@ -383,9 +342,7 @@ mod frame_memory {
     #[test]
     fn frames_do_not_overlap() {
         let pool = options(5).open(storage()).expect("a pool");
-        let mut guards: Vec<_> = (0..5)
-            .map(|page| pool.fix_write(page).expect("a page"))
-            .collect();
+        let mut guards: Vec<_> = (0..5).map(|page| pool.fix_write(page).expect("a page")).collect();
         for guard in &mut guards {
             let page = guard.page() as u8;
             assert_eq!(guard.len(), PAYLOAD);
@@ -414,10 +371,7 @@ mod frame_memory {
     #[test]
     fn copies_in_flight_have_memory_of_their_own() {
         let storage = storage();
-        let pool = options(3)
-            .batch(2)
-            .open(Arc::clone(&storage))
-            .expect("a pool");
+        let pool = options(3).batch(2).open(Arc::clone(&storage)).expect("a pool");
         for round in 1..=3 {
             for page in 0..PAGES {
                 pool.fix_write(page).expect("a page").fill(round);
@@ -433,10 +387,7 @@ mod frame_memory {
 
     #[test]
     fn all_threads_have_ended_before_the_memory_is_freed() {
-        let pool = options(3)
-            .max_dirty_age(Duration::from_millis(2))
-            .open(storage())
-            .expect("a pool");
+        let pool = options(3).max_dirty_age(Duration::from_millis(2)).open(storage()).expect("a pool");
         thread::scope(|scope| {
             let workers = [1, 2].map(|seed| {
                 scope.spawn({
@@ -484,10 +435,7 @@ impl Log for LogWithPool {
 fn a_thread_of_the_pool_may_drop_the_last_reference_to_it() {
     let log = Arc::new(LogWithPool::default());
     let storage = storage();
-    let opened = options(16)
-        .max_dirty_age(Duration::from_millis(4))
-        .log(log.clone())
-        .open(Arc::clone(&storage));
+    let opened = options(16).max_dirty_age(Duration::from_millis(4)).log(log.clone()).open(Arc::clone(&storage));
     let pool = Arc::new(opened.expect("a pool"));
     *log.pool.lock().expect("a pool") = Arc::downgrade(&pool);
     pool.fix_write(1).expect("a page").set_lsn(1);

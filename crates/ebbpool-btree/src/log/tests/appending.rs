@@ -7,10 +7,7 @@ use super::*;
 
 fn check_that_records_are_read_and_scanned(files: impl Fn() -> [Box<dyn LogFile>; 2]) {
     let wal = Wal::create(files(), IDENTITY, 4000).unwrap();
-    assert_eq!(
-        (wal.begin(), wal.end_lsn(), wal.durable_lsn()),
-        (64, 64, 64)
-    );
+    assert_eq!((wal.begin(), wal.end_lsn(), wal.durable_lsn()), (64, 64, 64));
     let key = vec![7; 9000];
     let mut appended = Vec::new();
     for txn in 1..=60 {
@@ -32,9 +29,7 @@ fn check_that_records_are_read_and_scanned(files: impl Fn() -> [Box<dyn LogFile>
     assert_eq!(found(&wal), there);
     assert_eq!(wal.end_lsn(), appended[59].1);
     drop(wal);
-    let (wal, identity) = Wal::open(files(), 4000, DamagePolicy::Refuse)
-        .unwrap()
-        .expect("a log");
+    let (wal, identity) = Wal::open(files(), 4000, DamagePolicy::Refuse).unwrap().expect("a log");
     assert_eq!((identity, found(&wal)), (IDENTITY, there));
     assert_eq!(wal.durable_lsn(), wal.end_lsn());
     let next = wal.append(&update(61, b"key")).unwrap();
@@ -77,10 +72,7 @@ fn the_log_continues_in_the_other_file_when_that_is_not_needed_and_this_one_is_l
     assert_eq!(wal.begin(), first);
     wal.truncate(turned).unwrap();
     assert_eq!(wal.begin(), turned);
-    assert!(matches!(
-        wal.read(first, &mut Vec::new()),
-        Err(DatabaseError::LogDamaged { .. })
-    ));
+    assert!(matches!(wal.read(first, &mut Vec::new()), Err(DatabaseError::LogDamaged { .. })));
     long(5);
     wal.write().unwrap();
     // The bytes of the file beyond its limit are freed.
@@ -104,9 +96,7 @@ fn many_unwritten_bytes_are_written_without_a_request() {
 fn a_record_that_is_too_long_is_refused_and_later_ones_are_appended() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, 1 << 30).unwrap();
-    let error = wal
-        .append(&update(1, &vec![0; frame::LONGEST]))
-        .unwrap_err();
+    let error = wal.append(&update(1, &vec![0; frame::LONGEST])).unwrap_err();
     assert!(error.to_string().contains("too long"), "{error}");
     let logged = append(&wal, &update(2, b"key")).unwrap();
     assert_eq!(found(&wal), [logged]);
@@ -128,12 +118,7 @@ fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
         let position = durable.1;
         disk.inject(fault);
         assert!(matches!(wal.sync(lsn), Err(DatabaseError::Log { .. })));
-        let refused = [
-            wal.sync(lsn),
-            wal.write(),
-            wal.append(&update(3, b"key")).map(drop),
-            wal.truncate(lsn),
-        ];
+        let refused = [wal.sync(lsn), wal.write(), wal.append(&update(3, b"key")).map(drop), wal.truncate(lsn)];
         for refused in refused {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("failed before"), "{error}");

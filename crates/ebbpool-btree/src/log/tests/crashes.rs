@@ -52,9 +52,7 @@ impl LogHistory {
     fn check(&self, wal: &Wal) -> Vec<Logged> {
         let there = found(wal);
         let appended = self.appended.iter().copied();
-        let expected: Vec<Logged> = appended
-            .filter(|record| record.0 >= wal.begin() && record.1 <= wal.end_lsn())
-            .collect();
+        let expected: Vec<Logged> = appended.filter(|record| record.0 >= wal.begin() && record.1 <= wal.end_lsn()).collect();
         assert_eq!(there, expected);
         let first = there.first().map_or(wal.end_lsn(), |record| record.0);
         assert_eq!(wal.begin(), first);
@@ -96,9 +94,7 @@ fn after_a_crash_at_any_moment_the_log_has_a_prefix_with_all_synced_records() {
                 let mut history = LogHistory::default();
                 history.play(&disk, play).unwrap_err();
                 disk.restart();
-                let Some((wal, identity)) =
-                    Wal::open(files(&disk), TURN, DamagePolicy::Refuse).unwrap()
-                else {
+                let Some((wal, identity)) = Wal::open(files(&disk), TURN, DamagePolicy::Refuse).unwrap() else {
                     assert!(!history.made);
                     create(&disk, TURN).unwrap();
                     unmade += 1;
@@ -132,9 +128,7 @@ fn opening_may_be_interrupted_by_crashes() {
             match open(&disk, TURN) {
                 Ok(wal) => drop(history.check(&wal)),
                 Err(error) => {
-                    assert!(
-                        matches!(&error, DatabaseError::Log { source, .. } if PowerOff::caused(source))
-                    );
+                    assert!(matches!(&error, DatabaseError::Log { source, .. } if PowerOff::caused(source)));
                     interrupted += 1;
                 }
             }

@@ -46,22 +46,14 @@ fn a_flip_in_the_durable_part_is_damage_and_one_after_it_shortens_the_log() {
                 continue;
             };
             let flipped = layout.starts[file] + within;
-            let hit = all
-                .iter()
-                .find(|record| record.0 <= flipped && flipped < record.1);
+            let hit = all.iter().find(|record| record.0 <= flipped && flipped < record.1);
             let hit = hit.filter(|_| file == layout.current || flipped < turned);
             match (hit, opened) {
                 (None, Ok(wal)) => {
                     assert_eq!(found(&wal), all);
                     harmless += 1;
                 }
-                (
-                    Some(hit),
-                    Err(DatabaseError::LogDamaged {
-                        position,
-                        durable: up_to,
-                    }),
-                ) => {
+                (Some(hit), Err(DatabaseError::LogDamaged { position, durable: up_to })) => {
                     assert!(hit.0 < durable);
                     assert_eq!(position, hit.0);
                     assert_eq!(up_to, if hit.0 < turned { turned } else { durable });
@@ -71,10 +63,7 @@ fn a_flip_in_the_durable_part_is_damage_and_one_after_it_shortens_the_log() {
                 (Some(hit), Ok(wal)) => {
                     assert!(hit.0 >= durable);
                     assert_eq!(wal.end_lsn(), hit.0);
-                    assert_eq!(
-                        found(&wal)[..],
-                        all[..all.iter().position(|r| r == hit).unwrap()]
-                    );
+                    assert_eq!(found(&wal)[..], all[..all.iter().position(|r| r == hit).unwrap()]);
                     shortened += 1;
                 }
                 (hit, opened) => panic!("{hit:?} gave {:?}", opened.map(drop)),
@@ -97,10 +86,7 @@ fn a_file_cut_within_its_durable_part_is_damaged() {
         disk.bytes(NAMES[file]).set_len(offset + 9).unwrap();
         match open(&disk, TURN) {
             Err(DatabaseError::LogDamaged { .. }) => assert!(position < turned),
-            Err(DatabaseError::LogCut {
-                end,
-                durable: up_to,
-            }) => {
+            Err(DatabaseError::LogCut { end, durable: up_to }) => {
                 assert!(turned <= position && position < durable);
                 assert_eq!((end, up_to), (position, durable));
             }

@@ -45,56 +45,23 @@ fn inner(key: &str, child: u64) -> &'static [u8] {
 /// A change of each kind.
 fn changes() -> Vec<(u64, Change<'static>)> {
     let (page_size, identity) = (IDENTITY.page_size, IDENTITY.number);
-    let long = Value::Overflow {
-        first: 3,
-        length: 5000,
-    };
+    let long = Value::Overflow { first: 3, length: 5000 };
     let node = |level, next, cells| Content::Node { level, next, cells };
-    let overflow = Content::Overflow {
-        next: 4,
-        bytes: b"part of a long value",
-    };
+    let overflow = Content::Overflow { next: 4, bytes: b"part of a long value" };
     let mark = |first, count, used| Change::Mark { first, count, used };
     vec![
-        (
-            0,
-            Change::Format(Content::Meta {
-                page_size,
-                identity,
-            }),
-        ),
+        (0, Change::Format(Content::Meta { page_size, identity })),
         (1, Change::Format(Content::Map)),
         (1, mark(3, 2, true)),
         (1, mark(300, 1, false)),
         (2, Change::Format(node(1, 0, inner("", 5)))),
         (3, Change::Format(overflow)),
-        (
-            5,
-            Change::Format(node(0, 6, leaf("fig", Value::Inline(b"blue")))),
-        ),
-        (
-            5,
-            Change::Insert {
-                slot: 0,
-                cell: leaf("apple", Value::Inline(b"red")),
-            },
-        ),
-        (
-            5,
-            Change::Replace {
-                slot: 1,
-                cell: leaf("fig", long),
-            },
-        ),
+        (5, Change::Format(node(0, 6, leaf("fig", Value::Inline(b"blue"))))),
+        (5, Change::Insert { slot: 0, cell: leaf("apple", Value::Inline(b"red")) }),
+        (5, Change::Replace { slot: 1, cell: leaf("fig", long) }),
         (5, Change::Remove { slot: 0 }),
         (5, Change::Truncate { count: 1, next: 0 }),
-        (
-            5,
-            Change::Append {
-                cells: leaf("kiwi", Value::Inline(b"")),
-                next: 7,
-            },
-        ),
+        (5, Change::Append { cells: leaf("kiwi", Value::Inline(b"")), next: 7 }),
     ]
 }
 
@@ -111,47 +78,24 @@ fn write_log(disk: &FaultyDisk) -> Result<Vec<WholeRecord>, DatabaseError> {
     let mut previous = None;
     for undo in [
         Undo::Remove { key: b"apple" },
-        Undo::Restore {
-            cell: leaf("fig", Value::Inline(b"blue")),
-        },
+        Undo::Restore { cell: leaf("fig", Value::Inline(b"blue")) },
         Undo::Free { first: 3, count: 2 },
         Undo::Empty,
     ] {
         let changes = Vec::new();
-        let update = Record::Update {
-            txn: 1,
-            previous,
-            undo,
-            changes,
-        };
+        let update = Record::Update { txn: 1, previous, undo, changes };
         previous = Some(append(update)?);
     }
     let changes = vec![(5, Change::Remove { slot: 0 })];
-    append(Record::Compensation {
-        txn: 2,
-        undo_next: previous,
-        changes,
-    })?;
-    append(Record::Compensation {
-        txn: 2,
-        undo_next: None,
-        changes: Vec::new(),
-    })?;
+    append(Record::Compensation { txn: 2, undo_next: previous, changes })?;
+    append(Record::Compensation { txn: 2, undo_next: None, changes: Vec::new() })?;
     wal.sync(wal.end_lsn())?;
     let durable = wal.durable_lsn();
-    append(Record::Commit {
-        txn: 1,
-        durable,
-        frees: vec![3, 4, 300],
-    })?;
+    append(Record::Commit { txn: 1, durable, frees: vec![3, 4, 300] })?;
     wal.sync(wal.end_lsn())?;
     append(Record::Checkpoint { redo_from: durable })?;
     wal.truncate(durable)?;
-    append(Record::Freed {
-        txn: 1,
-        done: 3,
-        changes: changes_of_maps(),
-    })?;
+    append(Record::Freed { txn: 1, done: 3, changes: changes_of_maps() })?;
     append(Record::End { txn: 2 })?;
     wal.sync(wal.end_lsn())?;
     Ok(written)
@@ -169,9 +113,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn golden() -> [Vec<u8>; 2] {
-    GOLDEN.map(|name| {
-        fs::read(path(name)).unwrap_or_else(|error| panic!("tests/golden/{name}: {error}"))
-    })
+    GOLDEN.map(|name| fs::read(path(name)).unwrap_or_else(|error| panic!("tests/golden/{name}: {error}")))
 }
 
 #[test]
@@ -184,13 +126,7 @@ fn a_log_of_the_first_release_is_read() {
     }
     let headers = files(&disk).map(|file| LogHeader::find(&*file).expect("it is read"));
     let turn_over = expected[expected.len() - 3].1;
-    let header = |turn, start| {
-        Some(LogHeader {
-            identity: IDENTITY,
-            turn,
-            start,
-        })
-    };
+    let header = |turn, start| Some(LogHeader { identity: IDENTITY, turn, start });
     assert_eq!(headers, [header(1, FIRST), header(2, turn_over)]);
     // The witness in the file that is not current says how far the other one is durable.
     let witnessed = files(&disk).map(|file| {
@@ -222,11 +158,7 @@ fn a_log_of_the_first_release_has_these_bytes() {
     }
     // The last record: its checksum, where it begins, the length of its body, and the body.
     let end = second.len();
-    let begins = write_log(&FaultyDisk::new(0))
-        .expect("a log")
-        .pop()
-        .expect("records")
-        .0;
+    let begins = write_log(&FaultyDisk::new(0)).expect("a log").pop().expect("records").0;
     assert_eq!(second[end - 14..end - 6], begins.to_le_bytes());
     assert_eq!(second[end - 6..], *b"\x02\0\0\0\x05\x02");
     assert!(first.len() as u64 > LENGTH);

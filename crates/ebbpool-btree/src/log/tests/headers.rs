@@ -28,21 +28,13 @@ fn log_of(records: u64) -> FaultyDisk {
 #[test]
 fn empty_files_and_partly_written_headers_are_an_unfinished_log() {
     let disk = FaultyDisk::new(0);
-    assert!(
-        Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
-            .unwrap()
-            .is_none()
-    );
+    assert!(Wal::open(files(&disk), 1000, DamagePolicy::Refuse).unwrap().is_none());
     for length in [0, 512, 4096, header::LENGTH] {
         let disk = log_of(0);
         let second = disk.bytes("log1");
         second.set_len(0).unwrap();
         second.set_len(length).unwrap();
-        assert!(
-            Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
-                .unwrap()
-                .is_none()
-        );
+        assert!(Wal::open(files(&disk), 1000, DamagePolicy::Refuse).unwrap().is_none());
         let wal = create(&disk, 1000).unwrap();
         assert_eq!(found(&wal), []);
     }
@@ -51,11 +43,7 @@ fn empty_files_and_partly_written_headers_are_an_unfinished_log() {
     // A second creation was interrupted before it had written the first file.
     let disk = log_of(0);
     disk.bytes("log0").set_len(0).unwrap();
-    assert!(
-        Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
-            .unwrap()
-            .is_none()
-    );
+    assert!(Wal::open(files(&disk), 1000, DamagePolicy::Refuse).unwrap().is_none());
 }
 
 #[test]
@@ -85,11 +73,7 @@ fn files_of_different_logs_are_refused() {
     let disk = log_of(3);
     let mut identity = IDENTITY;
     identity.number += 1;
-    let header = LogHeader {
-        identity,
-        turn: 0,
-        start: FIRST,
-    };
+    let header = LogHeader { identity, turn: 0, start: FIRST };
     disk.bytes("log1").write_at(0, &header.block()).unwrap();
     let error = refused(&disk).to_string();
     assert!(error.contains("different databases"), "{error}");
@@ -110,28 +94,14 @@ fn a_newer_format_is_reported_and_not_changed() {
     header::seal(&mut header);
     disk.bytes("log0").write_at(0, &header).unwrap();
     let error = refused(&disk);
-    assert!(matches!(
-        error,
-        DatabaseError::Newer {
-            found: 9,
-            supported: 1,
-            ..
-        }
-    ));
-    assert!(
-        error.to_string().contains("take a newer ebbpool"),
-        "{error}"
-    );
+    assert!(matches!(error, DatabaseError::Newer { found: 9, supported: 1, .. }));
+    assert!(error.to_string().contains("take a newer ebbpool"), "{error}");
 }
 
 #[test]
 fn a_header_with_an_impossible_position_is_refused() {
     let disk = log_of(3);
-    let far = LogHeader {
-        identity: IDENTITY,
-        turn: u64::MAX,
-        start: u64::MAX - 3,
-    };
+    let far = LogHeader { identity: IDENTITY, turn: u64::MAX, start: u64::MAX - 3 };
     disk.bytes("log0").write_at(0, &far.block()).unwrap();
     assert!(matches!(refused(&disk), DatabaseError::Log { .. }));
 }

@@ -11,10 +11,7 @@ use ebbpool::storage::FaultyDisk;
 
 use super::*;
 
-const IDENTITY: LogIdentity = LogIdentity {
-    page_size: 4096,
-    number: 0x1234_5678_9abc_def0,
-};
+const IDENTITY: LogIdentity = LogIdentity { page_size: 4096, number: 0x1234_5678_9abc_def0 };
 
 const NAMES: [&str; 2] = ["log0", "log1"];
 
@@ -40,20 +37,11 @@ fn open(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, DatabaseError> {
 }
 
 fn update(txn: TxnId, key: &[u8]) -> Record<'_> {
-    Record::Update {
-        txn,
-        previous: None,
-        undo: Undo::Remove { key },
-        changes: Vec::new(),
-    }
+    Record::Update { txn, previous: None, undo: Undo::Remove { key }, changes: Vec::new() }
 }
 
 fn commit(wal: &Wal, txn: TxnId) -> Record<'static> {
-    Record::Commit {
-        txn,
-        durable: wal.durable_lsn(),
-        frees: Vec::new(),
-    }
+    Record::Commit { txn, durable: wal.durable_lsn(), frees: Vec::new() }
 }
 
 fn append(wal: &Wal, record: &Record<'_>) -> Result<Logged, DatabaseError> {

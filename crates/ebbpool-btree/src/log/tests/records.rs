@@ -11,17 +11,10 @@ fn bytes() -> impl Strategy<Value = &'static [u8]> {
 
 fn content() -> impl Strategy<Value = Content<'static>> {
     prop_oneof![
-        (any::<u8>(), any::<u64>(), bytes()).prop_map(|(level, next, cells)| Content::Node {
-            level,
-            next,
-            cells
-        }),
+        (any::<u8>(), any::<u64>(), bytes()).prop_map(|(level, next, cells)| Content::Node { level, next, cells }),
         (any::<u64>(), bytes()).prop_map(|(next, bytes)| Content::Overflow { next, bytes }),
         Just(Content::Map),
-        (any::<u32>(), any::<u64>()).prop_map(|(page_size, identity)| Content::Meta {
-            page_size,
-            identity
-        }),
+        (any::<u32>(), any::<u64>()).prop_map(|(page_size, identity)| Content::Meta { page_size, identity }),
     ]
 }
 
@@ -35,11 +28,7 @@ fn change() -> impl Strategy<Value = Change<'static>> {
         slot().prop_map(|slot| Change::Remove { slot }),
         (slot(), page()).prop_map(|(count, next)| Change::Truncate { count, next }),
         (bytes(), page()).prop_map(|(cells, next)| Change::Append { cells, next }),
-        (page(), any::<u32>(), any::<bool>()).prop_map(|(first, count, used)| Change::Mark {
-            first,
-            count,
-            used
-        }),
+        (page(), any::<u32>(), any::<bool>()).prop_map(|(first, count, used)| Change::Mark { first, count, used }),
     ]
 }
 
@@ -57,34 +46,14 @@ fn record() -> impl Strategy<Value = Record<'static>> {
     let position = any::<Option<u64>>;
     let changes = || vec((any::<u64>(), change()), 0..4);
     prop_oneof![
-        (txn(), position(), undo(), changes()).prop_map(|(txn, previous, undo, changes)| {
-            Record::Update {
-                txn,
-                previous,
-                undo,
-                changes,
-            }
-        }),
+        (txn(), position(), undo(), changes())
+            .prop_map(|(txn, previous, undo, changes)| { Record::Update { txn, previous, undo, changes } }),
         changes().prop_map(|changes| Record::Structure { changes }),
-        (txn(), position(), changes()).prop_map(|(txn, undo_next, changes)| {
-            Record::Compensation {
-                txn,
-                undo_next,
-                changes,
-            }
-        }),
-        (txn(), any::<u64>(), vec(any::<u64>(), 0..20)).prop_map(|(txn, durable, frees)| {
-            Record::Commit {
-                txn,
-                durable,
-                frees,
-            }
-        }),
-        (txn(), any::<u32>(), changes()).prop_map(|(txn, done, changes)| Record::Freed {
-            txn,
-            done,
-            changes
-        }),
+        (txn(), position(), changes())
+            .prop_map(|(txn, undo_next, changes)| { Record::Compensation { txn, undo_next, changes } }),
+        (txn(), any::<u64>(), vec(any::<u64>(), 0..20))
+            .prop_map(|(txn, durable, frees)| { Record::Commit { txn, durable, frees } }),
+        (txn(), any::<u32>(), changes()).prop_map(|(txn, done, changes)| Record::Freed { txn, done, changes }),
         txn().prop_map(|txn| Record::End { txn }),
         any::<u64>().prop_map(|redo_from| Record::Checkpoint { redo_from }),
     ]

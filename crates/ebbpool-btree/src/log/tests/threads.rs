@@ -53,17 +53,9 @@ impl LogFile for GatedFile {
 
 /// Each thread appends a commit and syncs it; returns the results. No sync ends before all threads have
 /// appended, since threads append while another one syncs.
-fn all_commit_at_once(
-    disk: &FaultyDisk,
-    fault: Option<Fault>,
-) -> (Wal, Vec<Result<(), DatabaseError>>) {
+fn all_commit_at_once(disk: &FaultyDisk, fault: Option<Fault>) -> (Wal, Vec<Result<(), DatabaseError>>) {
     let gate = Arc::new(Gate::default());
-    let files = NAMES.map(|name| {
-        Box::new(GatedFile {
-            file: disk.bytes(name),
-            gate: gate.clone(),
-        }) as Box<dyn LogFile>
-    });
+    let files = NAMES.map(|name| Box::new(GatedFile { file: disk.bytes(name), gate: gate.clone() }) as Box<dyn LogFile>);
     let wal = Wal::create(files, IDENTITY, 1000).unwrap();
     fault.into_iter().for_each(|fault| disk.inject(fault));
     gate.shut.store(true, Ordering::Release);
@@ -105,8 +97,7 @@ fn all_threads_that_wait_for_a_failing_sync_get_its_error() {
     let disk = FaultyDisk::new(0);
     let fault = Fault::failing(DiskOperation::Sync, EIO);
     let (wal, outcomes) = all_commit_at_once(&disk, Some(fault));
-    let failed =
-        |outcome: &Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Log { .. }));
+    let failed = |outcome: &Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Log { .. }));
     assert!(outcomes.iter().all(failed), "{outcomes:?}");
     assert_eq!(wal.durable_lsn(), FIRST);
 }

@@ -18,14 +18,10 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 fn small_tree(page_size: usize, records: u32) -> Fixture {
-    let mut fixture = Fixture::with(page_size, 64, |options| {
-        options.patience(Duration::from_millis(2))
-    });
+    let mut fixture = Fixture::with(page_size, 64, |options| options.patience(Duration::from_millis(2)));
     for number in 0..records {
         let length = if number % 40 == 7 { 1500 } else { 20 };
-        fixture
-            .put(&key(number * 3), &vec![number as u8; length])
-            .unwrap();
+        fixture.put(&key(number * 3), &vec![number as u8; length]).unwrap();
     }
     fixture
 }
@@ -88,10 +84,7 @@ fn circles_are_detected() {
             Ok(ControlFlow::Continue(()))
         };
         let found = tree.ascend(Bound::Unbounded, each);
-        assert!(
-            matches!(found, Err(DatabaseError::Corrupt { .. })),
-            "{found:?}"
-        );
+        assert!(matches!(found, Err(DatabaseError::Corrupt { .. })), "{found:?}");
         assert!(steps < 5000, "{steps}");
         tree.pool.fix_write(leaves[length]).unwrap()[8..16].copy_from_slice(&before);
     }
@@ -105,9 +98,7 @@ fn circles_are_detected() {
         let level = if child == leaves[0] { 2 } else { 1 };
         format(&fixture.tree, inner[1], level, 0, &cells);
         let errors = use_everything(&fixture.tree, 3);
-        let corrupt = errors
-            .iter()
-            .filter(|error| matches!(error, DatabaseError::Corrupt { .. }));
+        let corrupt = errors.iter().filter(|error| matches!(error, DatabaseError::Corrupt { .. }));
         assert_eq!(corrupt.count(), errors.len(), "{errors:?}");
         assert!(errors.len() >= 6, "{errors:?}");
     }
@@ -121,18 +112,9 @@ fn circles_are_detected() {
     let pages = tree.overflow_pages(long.unwrap()).unwrap();
     assert_eq!(pages.len(), 4);
     tree.pool.fix_write(pages[2]).unwrap()[8..16].copy_from_slice(&pages[1].to_le_bytes());
-    let value = Value::Overflow {
-        first: pages[0],
-        length: 1500,
-    };
-    assert!(matches!(
-        tree.read_value(value),
-        Err(DatabaseError::Corrupt { .. })
-    ));
-    assert!(matches!(
-        tree.overflow_pages(pages[0]),
-        Err(DatabaseError::Corrupt { .. })
-    ));
+    let value = Value::Overflow { first: pages[0], length: 1500 };
+    assert!(matches!(tree.read_value(value), Err(DatabaseError::Corrupt { .. })));
+    assert!(matches!(tree.overflow_pages(pages[0]), Err(DatabaseError::Corrupt { .. })));
 }
 
 #[test]
@@ -145,11 +127,7 @@ fn a_child_beyond_the_end_creates_no_page() {
         format(&fixture.tree, ROOT, 1, 0, &cells);
         let errors = use_everything(&fixture.tree, 3);
         assert_eq!(errors.len(), 10, "{errors:?}");
-        assert!(
-            errors
-                .iter()
-                .all(|error| matches!(error, DatabaseError::Corrupt { page: ROOT, .. }))
-        );
+        assert!(errors.iter().all(|error| matches!(error, DatabaseError::Corrupt { page: ROOT, .. })));
     }
     fixture.tree.pool.checkpoint().unwrap();
     let length = fixture.disk.pages("data", 512).pages().unwrap();

@@ -19,10 +19,7 @@ fn put_or_not(fixture: &mut Fixture, number: u32, length: usize) -> bool {
             true
         }
         Err(error) => {
-            assert!(
-                matches!(error, DatabaseError::Pool(_) | DatabaseError::Log { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, DatabaseError::Pool(_) | DatabaseError::Log { .. }), "{error}");
             // Part of a long value may be stored.
             logger.roll_back(&fixture.tree).unwrap();
             false
@@ -36,11 +33,7 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
         let mut fixture = Fixture::new(512, 200);
         let mut random = fastrand::Rng::with_seed(length as u64);
         for _ in 0..20 {
-            fixture.disk.inject(
-                Fault::failing(DiskOperation::Resize, ENOSPC)
-                    .of("data")
-                    .forever(),
-            );
+            fixture.disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data").forever());
             let mut failed = false;
             while !failed {
                 failed = !put_or_not(&mut fixture, random.u32(..1 << 30), length);
@@ -69,18 +62,11 @@ fn failing_reads_and_writes_change_nothing() {
             true => DiskOperation::Read,
             false => DiskOperation::Write,
         };
-        fixture.disk.inject(
-            Fault::failing(operation, EIO)
-                .of("data")
-                .nth(random.u64(1..8)),
-        );
+        fixture.disk.inject(Fault::failing(operation, EIO).of("data").nth(random.u64(1..8)));
         let number = random.u32(..4096);
         match random.u8(..4) {
             0 | 1 => failed += u32::from(!put_or_not(&mut fixture, number, random.usize(..80))),
-            2 => match fixture
-                .tree
-                .remove(&key(number), &mut TransactionLogger::default())
-            {
+            2 => match fixture.tree.remove(&key(number), &mut TransactionLogger::default()) {
                 Ok(old) => {
                     assert_eq!(old.is_some(), fixture.model.remove(&key(number)).is_some());
                 }
@@ -106,21 +92,14 @@ fn a_failing_log_changes_nothing() {
     }
     let pages = fixture.tree.pool.allocate().unwrap().page();
     fixture.tree.pool.free(pages).unwrap();
-    fixture.disk.inject(
-        Fault::failing(DiskOperation::Write, EIO)
-            .of("log0")
-            .forever(),
-    );
+    fixture.disk.inject(Fault::failing(DiskOperation::Write, EIO).of("log0").forever());
     fixture.tree.wal.write().unwrap_err();
     for number in 0..200 {
         let logger = &mut TransactionLogger::default();
         // In place, with splits, and of several pages.
         for length in [20, 90, 2000] {
             let refused = put(&fixture.tree, &key(number), &vec![1; length], logger);
-            assert!(
-                matches!(refused, Err(DatabaseError::Log { .. })),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, Err(DatabaseError::Log { .. })), "{refused:?}");
         }
         if fixture.model.contains_key(&key(number)) {
             fixture.tree.remove(&key(number), logger).unwrap_err();

@@ -36,24 +36,14 @@ pub(super) struct TransactionLogger {
 struct RollbackLogger;
 
 impl ChangeLogger for TransactionLogger {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
+    fn log(&mut self, wal: &Wal, undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
         let undo_step = match undo {
             Undo::Remove { key } => UndoStep::Remove(key.to_vec()),
             Undo::Restore { cell } => UndoStep::Restore(cell.to_vec()),
             Undo::Free { first, count } => UndoStep::Free(first, count),
             Undo::Empty => UndoStep::Empty,
         };
-        let appended = wal.append(&Record::Update {
-            txn: 1,
-            previous: self.previous,
-            undo,
-            changes,
-        })?;
+        let appended = wal.append(&Record::Update { txn: 1, previous: self.previous, undo, changes })?;
         self.previous = Some(appended.position);
         self.undo_steps.push(undo_step);
         Ok(appended.lsn)
@@ -61,18 +51,9 @@ impl ChangeLogger for TransactionLogger {
 }
 
 impl ChangeLogger for RollbackLogger {
-    fn log(
-        &mut self,
-        wal: &Wal,
-        _undo: Undo<'_>,
-        changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, DatabaseError> {
+    fn log(&mut self, wal: &Wal, _undo: Undo<'_>, changes: Vec<(u64, Change<'_>)>) -> Result<Lsn, DatabaseError> {
         let (txn, undo_next) = (1, None);
-        let record = Record::Compensation {
-            txn,
-            undo_next,
-            changes,
-        };
+        let record = Record::Compensation { txn, undo_next, changes };
         Ok(wal.append(&record)?.lsn)
     }
 }
@@ -90,8 +71,7 @@ impl TransactionLogger {
                 }
                 UndoStep::Free(first, count) => {
                     let pages: Vec<u64> = (first..first + u64::from(count)).collect();
-                    tree.allocation
-                        .free(&tree.pool, &tree.wal, &pages, logger)?;
+                    tree.allocation.free(&tree.pool, &tree.wal, &pages, logger)?;
                 }
                 UndoStep::Empty => tree.make_empty(logger)?,
             }
@@ -112,37 +92,18 @@ impl Fixture {
         Self::with(page_size, frames, |options| options)
     }
 
-    pub(super) fn with(
-        page_size: usize,
-        frames: u32,
-        adjust: impl FnOnce(PoolOptions) -> PoolOptions,
-    ) -> Self {
+    pub(super) fn with(page_size: usize, frames: u32, adjust: impl FnOnce(PoolOptions) -> PoolOptions) -> Self {
         let disk = FaultyDisk::new(42);
         let files = ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _);
-        let identity = LogIdentity {
-            page_size: page_size as u32,
-            number: 7,
-        };
+        let identity = LogIdentity { page_size: page_size as u32, number: 7 };
         let wal = Arc::new(Wal::create(files, identity, 64 << 20).unwrap());
         let log: Arc<dyn Log> = wal.clone();
-        let options = PoolOptions::new(frames)
-            .background(false)
-            .patience(Duration::from_secs(10));
-        let pool = adjust(options.log(log))
-            .open(disk.pages("data", page_size))
-            .unwrap();
+        let options = PoolOptions::new(frames).background(false).patience(Duration::from_secs(10));
+        let pool = adjust(options.log(log)).open(disk.pages("data", page_size)).unwrap();
         let allocation = Allocation::new(pool.payload_size());
-        let tree = Tree {
-            pool,
-            wal,
-            allocation,
-        };
+        let tree = Tree { pool, wal, allocation };
         format(&tree, page_size as u32);
-        Fixture {
-            disk,
-            tree,
-            model: BTreeMap::new(),
-        }
+        Fixture { disk, tree, model: BTreeMap::new() }
     }
 
     pub(super) fn payload(&self) -> usize {
@@ -202,13 +163,7 @@ fn format(tree: &Tree, page_size: u32) {
     let (level, next, cells) = (0, 0, &[][..]);
     let identity = 7;
     let changes = vec![
-        (
-            META,
-            Change::Format(Content::Meta {
-                page_size,
-                identity,
-            }),
-        ),
+        (META, Change::Format(Content::Meta { page_size, identity })),
         (1, Change::Format(Content::Map)),
         (ROOT, Change::Format(Content::Node { level, next, cells })),
     ];
@@ -238,9 +193,7 @@ pub(super) fn put(
 }
 
 pub(super) fn get(tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-    tree.look_up(key, |value| {
-        value.map(|value| tree.read_value(value)).transpose()
-    })
+    tree.look_up(key, |value| value.map(|value| tree.read_value(value)).transpose())
 }
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;

@@ -21,12 +21,7 @@ fn records(count: u32, seed: u64, longest: usize) -> Records {
     (0..count).map(&mut record).collect()
 }
 
-fn load(
-    fixture: &Fixture,
-    records: &Records,
-    fill: f64,
-    logger: &mut TransactionLogger,
-) -> Result<u64, DatabaseError> {
+fn load(fixture: &Fixture, records: &Records, fill: f64, logger: &mut TransactionLogger) -> Result<u64, DatabaseError> {
     let mut records = records.iter().cloned().map(Ok);
     fixture.tree.load(&mut records, fill, logger)
 }
@@ -145,19 +140,12 @@ fn pages_are_numbered_as_described() {
         let leaves: Vec<u64> = walk.leaves.iter().map(|leaf| leaf.0).collect();
         assert_eq!(leaves, expected[0]);
         for (level, pages) in expected.iter().enumerate().skip(1) {
-            let nodes = walk
-                .inner
-                .iter()
-                .filter(|node| usize::from(node.1) == level);
+            let nodes = walk.inner.iter().filter(|node| usize::from(node.1) == level);
             assert_eq!(nodes.map(|node| node.0).collect::<Vec<_>>(), *pages);
         }
         let capacity = Node::capacity(fixture.payload()) as f64;
         if fill > 0.0 {
-            assert!(
-                walk.leaves
-                    .iter()
-                    .all(|leaf| leaf.1 as f64 <= fill * capacity)
-            );
+            assert!(walk.leaves.iter().all(|leaf| leaf.1 as f64 <= fill * capacity));
         }
     }
 }
@@ -173,9 +161,7 @@ fn a_loaded_tree_can_be_changed_like_any_other() {
         match random.u8(..3) {
             0 => fixture.remove(key).unwrap(),
             1 => fixture.put(key, &vec![3; random.usize(..900)]).unwrap(),
-            _ => fixture
-                .put(&[&key[..4], b"new"].concat(), b"value")
-                .unwrap(),
+            _ => fixture.put(&[&key[..4], b"new"].concat(), b"value").unwrap(),
         }
     }
     fixture.verify();
@@ -222,25 +208,13 @@ fn a_leaf_alone_under_its_parent_is_merged_after_its_parent() {
     let key = |number: u32| number.to_be_bytes().to_vec();
     let record = |number: u32| (key(number), vec![1; 100]);
     let mut fixture = Fixture::new(512, 64);
-    load(
-        &fixture,
-        &(0..400).map(record).collect(),
-        1.0,
-        &mut TransactionLogger::default(),
-    )
-    .unwrap();
+    load(&fixture, &(0..400).map(record).collect(), 1.0, &mut TransactionLogger::default()).unwrap();
     fixture.model.extend((0..400).map(record));
     let most = leaves_of_nodes(&fixture)[0] as u32;
     // With four records in a leaf: a full node, and one with a single leaf, which has three records.
     let mut fixture = Fixture::new(512, 64);
     let count = most * 4 + 3;
-    load(
-        &fixture,
-        &(0..count).map(record).collect(),
-        1.0,
-        &mut TransactionLogger::default(),
-    )
-    .unwrap();
+    load(&fixture, &(0..count).map(record).collect(), 1.0, &mut TransactionLogger::default()).unwrap();
     fixture.model.extend((0..count).map(record));
     assert_eq!(leaves_of_nodes(&fixture), [most as usize, 1]);
     // The full node's last leaf becomes sparse while its neighbour is full; then half of the node is
@@ -266,9 +240,7 @@ fn a_tree_of_full_nodes_emptied_one_by_one_shrinks_to_its_root() {
         let mut fixture = Fixture::new(512, 64);
         // With four records in a leaf, an inner node of level 1 has about 130.
         let key = |number: u32| number.to_be_bytes().to_vec();
-        let records: Records = (0..1000)
-            .map(|number| (key(number), vec![1; 100]))
-            .collect();
+        let records: Records = (0..1000).map(|number| (key(number), vec![1; 100])).collect();
         load(&fixture, &records, 1.0, &mut TransactionLogger::default()).unwrap();
         fixture.model.extend(records.iter().cloned());
         let length = random.usize(20..300);
@@ -295,13 +267,7 @@ fn a_load_is_the_same_as_inserts() {
     load(&loaded, &records, 1.0, &mut TransactionLogger::default()).unwrap();
     let inserted = Fixture::new(1024, 64);
     for (key, value) in &records {
-        put(
-            &inserted.tree,
-            key,
-            value,
-            &mut TransactionLogger::default(),
-        )
-        .unwrap();
+        put(&inserted.tree, key, value, &mut TransactionLogger::default()).unwrap();
     }
     let of = |fixture: &Fixture| up(&fixture.tree, Bound::Unbounded);
     assert_eq!(of(&loaded), of(&inserted));
@@ -328,17 +294,9 @@ fn a_load_that_fails_is_rolled_back() {
     }
     let mut logger = TransactionLogger::default();
     let broken = || DatabaseError::corrupt(99, "the iterator's error");
-    let mut records = good
-        .iter()
-        .cloned()
-        .map(Ok)
-        .take(300)
-        .chain([Err(broken())]);
+    let mut records = good.iter().cloned().map(Ok).take(300).chain([Err(broken())]);
     let failed = fixture.tree.load(&mut records, 1.0, &mut logger);
-    assert!(matches!(
-        failed,
-        Err(DatabaseError::Corrupt { page: 99, .. })
-    ));
+    assert!(matches!(failed, Err(DatabaseError::Corrupt { page: 99, .. })));
     logger.roll_back(&fixture.tree).unwrap();
     assert_eq!(fixture.verify().pages.len(), 1);
     // A load that succeeded can be rolled back too.

@@ -64,16 +64,9 @@ fn ascending_keys_fill_their_leaves() {
     let room_for_one = 1.0 - 32.0 / capacity as f64;
     assert!(full.iter().all(|&share| share > room_for_one), "{full:?}");
     // Inner nodes are full too, except those on the right edge.
-    let lowest: Vec<_> = walk
-        .inner
-        .iter()
-        .filter(|(_, level, _)| *level == 1)
-        .collect();
+    let lowest: Vec<_> = walk.inner.iter().filter(|(_, level, _)| *level == 1).collect();
     let most = lowest.iter().map(|(_, _, keys)| keys.len()).max().unwrap();
-    let sparse = lowest
-        .iter()
-        .filter(|(_, _, keys)| keys.len() < most - 2)
-        .count();
+    let sparse = lowest.iter().filter(|(_, _, keys)| keys.len() < most - 2).count();
     assert!(sparse <= 1, "{sparse} of {}", lowest.len());
     empty(&mut fixture, &numbers);
 }
@@ -125,12 +118,7 @@ fn separators_are_as_short_as_possible() {
         fixture.put(&key, b"v").unwrap();
     }
     let walk = fixture.verify();
-    let longest = walk
-        .inner
-        .iter()
-        .flat_map(|(_, _, keys)| keys)
-        .map(Vec::len)
-        .max();
+    let longest = walk.inner.iter().flat_map(|(_, _, keys)| keys).map(Vec::len).max();
     assert!(longest <= Some(4), "{longest:?}");
 }
 
@@ -177,9 +165,7 @@ fn update_goes_from_leaf_to_leaf() {
         rounds += 1;
         let update = &mut |found: &[u8], value: Value<'_>| {
             assert_eq!(found, key(100 + seen));
-            let Value::Inline(value) = value else {
-                panic!()
-            };
+            let Value::Inline(value) = value else { panic!() };
             assert_eq!(value[0], (100 + seen) as u8);
             if seen == 600 {
                 return Ok(ControlFlow::Break(()));
@@ -187,10 +173,7 @@ fn update_goes_from_leaf_to_leaf() {
             seen += 1;
             Ok(ControlFlow::Continue((seen % 2 == 0).then(|| vec![1; 20])))
         };
-        let next = fixture
-            .tree
-            .update_leaf(&begin, update, &mut logger)
-            .unwrap();
+        let next = fixture.tree.update_leaf(&begin, update, &mut logger).unwrap();
         from = next.filter(|_| seen < 600);
     }
     assert!(rounds > 20, "{rounds}");
@@ -200,23 +183,11 @@ fn update_goes_from_leaf_to_leaf() {
     fixture.verify();
     // The last leaf has no next one.
     let each = &mut |_: &[u8], _: Value<'_>| Ok(ControlFlow::Continue(None));
-    assert_eq!(
-        fixture
-            .tree
-            .update_leaf(&key(999), each, &mut logger)
-            .unwrap(),
-        None
-    );
+    assert_eq!(fixture.tree.update_leaf(&key(999), each, &mut logger).unwrap(), None);
     // Another length is refused, and changes nothing.
     let each = &mut |_: &[u8], _: Value<'_>| Ok(ControlFlow::Continue(Some(vec![1; 19])));
     let refused = fixture.tree.update_leaf(&key(5), each, &mut logger);
-    assert!(matches!(
-        refused,
-        Err(DatabaseError::ValueTooLong {
-            length: 19,
-            most: 20
-        })
-    ));
+    assert!(matches!(refused, Err(DatabaseError::ValueTooLong { length: 19, most: 20 })));
     assert_eq!(get(&fixture.tree, &key(5)).unwrap(), Some(vec![5; 20]));
     logger.roll_back(&fixture.tree).unwrap();
     for number in (100..700).filter(|number| number % 2 == 1) {
@@ -232,13 +203,9 @@ fn keys_and_values_that_are_too_long_are_refused() {
     let logger = &mut TransactionLogger::default();
     let long = vec![1; most + 1];
     let refused = fixture.tree.put(&long, Value::Inline(b""), logger);
-    assert!(
-        matches!(refused, Err(DatabaseError::KeyTooLong { length, most: m }) if length == most + 1 && m == most)
-    );
+    assert!(matches!(refused, Err(DatabaseError::KeyTooLong { length, most: m }) if length == most + 1 && m == most));
     let inline = fixture.most_inline(b"key");
-    let refused = fixture
-        .tree
-        .put(b"key", Value::Inline(&vec![1; inline + 1]), logger);
+    let refused = fixture.tree.put(b"key", Value::Inline(&vec![1; inline + 1]), logger);
     assert!(matches!(refused, Err(DatabaseError::ValueTooLong { most, .. }) if most == inline));
     assert!(fixture.tree.overflows(b"key", &vec![1; inline + 1]));
     assert!(!fixture.tree.overflows(b"key", &vec![1; inline]));
@@ -250,9 +217,7 @@ fn keys_and_values_that_are_too_long_are_refused() {
 fn a_node_is_fixed_once_on_the_way_down() {
     let fixes = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&fixes);
-    let mut fixture = Fixture::with(512, 64, |options| {
-        options.on_fix(move |page, write| sink.lock().push((page, write)))
-    });
+    let mut fixture = Fixture::with(512, 64, |options| options.on_fix(move |page, write| sink.lock().push((page, write))));
     let walk = fill(&mut fixture, &shuffled(3000, 4));
     let height = usize::from(walk.height);
     assert!(height >= 3);

@@ -27,11 +27,7 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let grows = (step * 5 / steps).is_multiple_of(2);
         let old = match random.u8(..10) < if grows { 7 } else { 2 } {
             true => {
-                let length = if random.u8(..20) == 0 {
-                    600
-                } else {
-                    random.usize(..60)
-                };
+                let length = if random.u8(..20) == 0 { 600 } else { random.usize(..60) };
                 let value = vec![random.u8(..); length];
                 let old = put(tree, &key, &value, logger).unwrap();
                 assert_eq!(old.is_some(), model.insert(key, value).is_some());
@@ -45,9 +41,7 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
         };
         if let Some(OldValue::Overflow { first }) = old {
             let pages = tree.overflow_pages(first).unwrap();
-            tree.allocation
-                .free(&tree.pool, &tree.wal, &pages, logger)
-                .unwrap();
+            tree.allocation.free(&tree.pool, &tree.wal, &pages, logger).unwrap();
         }
         let key = self::key(writer, random.u32(..400));
         assert_eq!(get(tree, &key).unwrap().as_ref(), model.get(&key));
@@ -87,24 +81,15 @@ fn scan(tree: &Tree, fixed: &[Vec<u8>], stop: &AtomicBool) -> u32 {
 #[test]
 fn writers_and_scans_at_once_on_few_frames() {
     let mut fixture = Fixture::with(512, 24, |options| options.background(true));
-    let fixed: Vec<Vec<u8>> = (0..40u32)
-        .map(|number| [&(number * 41).to_be_bytes()[..], b"f"].concat())
-        .collect();
+    let fixed: Vec<Vec<u8>> = (0..40u32).map(|number| [&(number * 41).to_be_bytes()[..], b"f"].concat()).collect();
     for key in &fixed {
         fixture.put(key, &[key[3]; 700]).unwrap();
     }
     let (tree, stop) = (&fixture.tree, &AtomicBool::new(false));
     let models: Vec<_> = thread::scope(|scope| {
-        let scans: Vec<_> = (0..2)
-            .map(|_| scope.spawn(|| scan(tree, &fixed, stop)))
-            .collect();
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| scope.spawn(move || write(tree, writer, 4000)))
-            .collect();
-        let models = writers
-            .into_iter()
-            .map(|writer| writer.join())
-            .collect::<Vec<_>>();
+        let scans: Vec<_> = (0..2).map(|_| scope.spawn(|| scan(tree, &fixed, stop))).collect();
+        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(tree, writer, 4000))).collect();
+        let models = writers.into_iter().map(|writer| writer.join()).collect::<Vec<_>>();
         stop.store(true, Ordering::Relaxed);
         for scan in scans {
             assert!(scan.join().unwrap() > 0);
@@ -128,9 +113,7 @@ fn writers_and_scans_at_once_on_few_frames() {
                     let old = tree.remove(key, logger).unwrap();
                     if let Some(OldValue::Overflow { first }) = old {
                         let pages = tree.overflow_pages(first).unwrap();
-                        tree.allocation
-                            .free(&tree.pool, &tree.wal, &pages, logger)
-                            .unwrap();
+                        tree.allocation.free(&tree.pool, &tree.wal, &pages, logger).unwrap();
                     }
                 }
             });

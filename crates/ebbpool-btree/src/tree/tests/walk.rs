@@ -54,10 +54,7 @@ pub(super) fn compare_with_log(tree: &Tree) {
         let guard = tree.pool.fix_read(page).unwrap();
         let (lsn, bytes) = &pages[&page];
         assert_eq!(guard.lsn(), *lsn, "page {page}");
-        assert!(
-            guard[..] == bytes[..],
-            "page {page} is not what the log makes of it"
-        );
+        assert!(guard[..] == bytes[..], "page {page} is not what the log makes of it");
     }
 }
 
@@ -65,12 +62,7 @@ pub(super) fn compare_with_log(tree: &Tree) {
 pub(super) fn walk(tree: &Tree) -> Walk {
     let mut walk = Walk::default();
     let mut next = Vec::new();
-    let mut visits = vec![Visit {
-        page: ROOT,
-        level: None,
-        low: Vec::new(),
-        high: None,
-    }];
+    let mut visits = vec![Visit { page: ROOT, level: None, low: Vec::new(), high: None }];
     while let Some(visit) = visits.pop() {
         walk.visit(tree, visit, &mut visits, &mut next);
     }
@@ -82,13 +74,7 @@ pub(super) fn walk(tree: &Tree) -> Walk {
 }
 
 impl Walk {
-    fn visit(
-        &mut self,
-        tree: &Tree,
-        visit: Visit,
-        visits: &mut Vec<Visit>,
-        next: &mut Vec<Option<u64>>,
-    ) {
+    fn visit(&mut self, tree: &Tree, visit: Visit, visits: &mut Vec<Visit>, next: &mut Vec<Option<u64>>) {
         let page = visit.page;
         assert!(self.pages.insert(page), "page {page} is reached twice");
         let guard = tree.pool.fix_read(page).unwrap();
@@ -101,10 +87,7 @@ impl Walk {
         let keys: Vec<&[u8]> = (0..node.count()).map(|s| node.key(s).unwrap()).collect();
         for &key in keys.iter().skip(usize::from(!node.is_leaf())) {
             assert!(key >= &visit.low[..], "page {page}: {key:?}");
-            assert!(
-                visit.high.as_deref().is_none_or(|high| key < high),
-                "page {page}: {key:?}"
-            );
+            assert!(visit.high.as_deref().is_none_or(|high| key < high), "page {page}: {key:?}");
         }
         if node.is_leaf() {
             let first = keys.first().map(|key| key.to_vec()).unwrap_or_default();
@@ -116,11 +99,7 @@ impl Walk {
             }
             return;
         }
-        let inner = (
-            page,
-            node.level(),
-            keys.iter().map(|key| key.to_vec()).collect(),
-        );
+        let inner = (page, node.level(), keys.iter().map(|key| key.to_vec()).collect());
         self.inner.push(inner);
         for slot in (0..keys.len()).rev() {
             visits.push(Visit {

@@ -31,11 +31,7 @@ pub(super) struct RequestFunction {
 }
 
 /// The functions of InnoDB that request pages.
-pub(super) const FUNCTIONS: [&str; 3] = [
-    "buf_page_get_gen",
-    "buf_page_optimistic_get",
-    "buf_page_get_known_nowait",
-];
+pub(super) const FUNCTIONS: [&str; 3] = ["buf_page_get_gen", "buf_page_optimistic_get", "buf_page_get_known_nowait"];
 
 impl RequestFunction {
     /// The function with this mangled name (Itanium C++ ABI, 5.1: `_Z`, the length of the name, the name, the types of the
@@ -53,20 +49,10 @@ impl RequestFunction {
             true => PageArgument::SwappedBlock,
             false => PageArgument::Block,
         };
-        let function = |page, page_number, latch_number| {
-            Some(RequestFunction {
-                page,
-                page_number,
-                latch_number,
-            })
-        };
+        let function = |page, page_number, latch_number| Some(RequestFunction { page, page_number, latch_number });
         match (name, types) {
-            ("buf_page_get_gen", types) if types.starts_with("RK9page_id_t") => {
-                function(PageArgument::Reference, 0, 2)
-            }
-            ("buf_page_get_gen", types) if types.starts_with("9page_id_tm") => {
-                function(PageArgument::Value, 0, 2)
-            }
+            ("buf_page_get_gen", types) if types.starts_with("RK9page_id_t") => function(PageArgument::Reference, 0, 2),
+            ("buf_page_get_gen", types) if types.starts_with("9page_id_tm") => function(PageArgument::Value, 0, 2),
             (_, types) if types.starts_with(BLOCK) => function(block, 0, 1),
             // The latch is a number (`m`) or an enumeration (`14rw_lock_type_t`).
             (_, types) if types.starts_with("m") || types.starts_with("14rw_lock_type_t") => {
@@ -104,9 +90,7 @@ pub(super) fn request(arch: Arch, maps: Maps, address: u64, function: RequestFun
         PageArgument::Value | PageArgument::SwappedBlock => (BEHIND, SPACE),
     };
     p.load32(R1, R7, page).store32(R7, field::PAGE, R1);
-    p.load32(R1, R7, space)
-        .store32(R7, SPACE, R1)
-        .store32_value(R7, BEHIND, 0);
+    p.load32(R1, R7, space).store32(R7, SPACE, R1).store32_value(R7, BEHIND, 0);
     event::copy_register(p, field::DETAIL, arch.argument(function.latch_number));
     event::sample(p, maps);
     event::submit(p, maps)
@@ -122,17 +106,8 @@ mod tests {
         let Some(channel) = crate::probes::test_channel() else {
             return;
         };
-        for page in [
-            PageArgument::Reference,
-            PageArgument::Value,
-            PageArgument::Block,
-            PageArgument::SwappedBlock,
-        ] {
-            let function = RequestFunction {
-                page,
-                page_number: 1,
-                latch_number: 2,
-            };
+        for page in [PageArgument::Reference, PageArgument::Value, PageArgument::Block, PageArgument::SwappedBlock] {
+            let function = RequestFunction { page, page_number: 1, latch_number: 2 };
             let code = request(Arch::THIS, channel.maps(), 0x1234, function);
             load_program(ProgramKind::Kprobe, &code).expect("accepted");
         }
@@ -149,45 +124,22 @@ mod tests {
                 "_Z16buf_page_get_genRK9page_id_tRK11page_size_tmP11buf_block_t10Page_fetchN2ut8LocationEP5mtr_tb",
                 (PageArgument::Reference, 0, 2),
             ),
-            (
-                "_Z23buf_page_optimistic_getmP11buf_block_tm10Page_fetchPKcmP5mtr_t",
-                (PageArgument::Block, 1, 0),
-            ),
-            (
-                "_Z25buf_page_get_known_nowaitmP11buf_block_t10Cache_hintPKcmP5mtr_t",
-                (PageArgument::Block, 1, 0),
-            ),
+            ("_Z23buf_page_optimistic_getmP11buf_block_tm10Page_fetchPKcmP5mtr_t", (PageArgument::Block, 1, 0)),
+            ("_Z25buf_page_get_known_nowaitmP11buf_block_t10Cache_hintPKcmP5mtr_t", (PageArgument::Block, 1, 0)),
         ] {
             assert_eq!(of(symbol, false), Some(expected), "{symbol}");
         }
         for (symbol, expected) in [
-            (
-                "_Z16buf_page_get_gen9page_id_tm14rw_lock_type_tP11buf_block_tmP5mtr_tP7dberr_t",
-                (PageArgument::Value, 0, 2),
-            ),
-            (
-                "_Z23buf_page_optimistic_getP11buf_block_t14rw_lock_type_tmP5mtr_t",
-                (PageArgument::SwappedBlock, 0, 1),
-            ),
-            (
-                "_Z23buf_page_optimistic_get14rw_lock_type_tP11buf_block_tmP5mtr_t",
-                (PageArgument::SwappedBlock, 1, 0),
-            ),
+            ("_Z16buf_page_get_gen9page_id_tm14rw_lock_type_tP11buf_block_tmP5mtr_tP7dberr_t", (PageArgument::Value, 0, 2)),
+            ("_Z23buf_page_optimistic_getP11buf_block_t14rw_lock_type_tmP5mtr_t", (PageArgument::SwappedBlock, 0, 1)),
+            ("_Z23buf_page_optimistic_get14rw_lock_type_tP11buf_block_tmP5mtr_t", (PageArgument::SwappedBlock, 1, 0)),
         ] {
             assert_eq!(of(symbol, true), Some(expected), "{symbol}");
         }
         for symbol in [
-            "",
-            "_Z",
-            "_Z16",
-            "_Z99buf_page_get_gen",
-            "_Z16buf_page_get_genv",
-            "_Z16buf_page_get_gen9page_id_t",
-            "_Z23buf_page_optimistic_getmm",
-            "_Z21buf_page_get_gen_coldRK9page_id_t",
-            "_ZN16buf_page_get_genE",
-            "_Z15buf_page_get_ge\u{e9}",
-            "buf_page_get_gen",
+            "", "_Z", "_Z16", "_Z99buf_page_get_gen", "_Z16buf_page_get_genv", "_Z16buf_page_get_gen9page_id_t",
+            "_Z23buf_page_optimistic_getmm", "_Z21buf_page_get_gen_coldRK9page_id_t", "_ZN16buf_page_get_genE",
+            "_Z15buf_page_get_ge\u{e9}", "buf_page_get_gen",
         ] {
             assert_eq!(of(symbol, false), None, "{symbol}");
         }

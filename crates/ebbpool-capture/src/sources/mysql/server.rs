@@ -70,24 +70,15 @@ pub(super) fn choose(pid: Option<i32>) -> Result<Process, CaptureError> {
 /// # Errors
 ///
 /// [`CaptureError::Build`] if the symbols are missing.
-pub(super) fn request_sites(
-    program_name: &str,
-    symbols: &ElfProgram,
-) -> Result<Vec<RequestSite>, CaptureError> {
-    let is_mariadb = symbols
-        .symbol_beginning("_Z16buf_page_get_gen9page_id_t")
-        .is_some();
+pub(super) fn request_sites(program_name: &str, symbols: &ElfProgram) -> Result<Vec<RequestSite>, CaptureError> {
+    let is_mariadb = symbols.symbol_beginning("_Z16buf_page_get_gen9page_id_t").is_some();
     let sites: Vec<RequestSite> = FUNCTIONS
         .into_iter()
         .filter_map(|name| {
             let prefix = format!("_Z{}{name}", name.len());
             let (symbol, address) = symbols.symbol_beginning(&prefix)?;
             let function = RequestFunction::of_symbol(symbol, is_mariadb)?;
-            Some(RequestSite {
-                symbol: symbol.to_owned(),
-                address,
-                function,
-            })
+            Some(RequestSite { symbol: symbol.to_owned(), address, function })
         })
         .collect();
     if sites.iter().any(|site| site.symbol.contains(FUNCTIONS[0])) {
@@ -113,11 +104,7 @@ fn debug_symbols(path: &Path, program: &ElfProgram) -> Result<ElfProgram, Captur
     if symbols.build_id().is_empty() || symbols.build_id() != program.build_id() {
         return Err(CaptureError::malformed(
             name,
-            format!(
-                "it is of another build: its build-id is '{}', the server's '{}'",
-                symbols.build_id(),
-                program.build_id()
-            ),
+            format!("it is of another build: its build-id is '{}', the server's '{}'", symbols.build_id(), program.build_id()),
         ));
     }
     Ok(symbols)
@@ -133,30 +120,22 @@ impl MysqlServer {
     pub fn open(process: Process, symbols: Option<&Path>) -> Result<MysqlServer, CaptureError> {
         let program_name = process.program()?;
         let exe = process.path("exe");
-        let file =
-            ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
+        let file = ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
         let program = ElfProgram::of_file(&file, &program_name)?;
         let separate = match symbols {
             Some(path) => Some(debug_symbols(path, &program)?),
             None => None,
         };
         let symbols = separate.as_ref().unwrap_or(&program);
-        let sites = request_sites(&program_name, symbols).map_err(|error| {
-            match is_server(&program_name) {
-                true => error,
-                false => CaptureError::NotFound(format!(
-                    "process {} is no MySQL server: it runs {program_name}",
-                    process.0
-                )),
-            }
+        let sites = request_sites(&program_name, symbols).map_err(|error| match is_server(&program_name) {
+            true => error,
+            false => CaptureError::NotFound(format!("process {} is no MySQL server: it runs {program_name}", process.0)),
         })?;
-        let displacement = process
-            .displacement(&program, &program_name)
-            .ok_or_else(|| CaptureError::Build {
-                program: program_name.clone(),
-                problem: "the running program is not the one in this file".into(),
-                remedy: "restart the server, which was upgraded while it ran".into(),
-            })?;
+        let displacement = process.displacement(&program, &program_name).ok_or_else(|| CaptureError::Build {
+            program: program_name.clone(),
+            problem: "the running program is not the one in this file".into(),
+            remedy: "restart the server, which was upgraded while it ran".into(),
+        })?;
         let number = |symbol: &str| {
             let address = symbols.symbol(symbol)?.wrapping_add(displacement);
             let mut bytes = [0; 8];

@@ -45,10 +45,7 @@ fn space_of_file(mut file: File) -> Option<u32> {
 /// Schema and name by the path of a tablespace's file. Those in the data directory itself belong to no schema.
 fn named(path: &str, data: &str) -> (String, String) {
     let path = Path::new(path);
-    let text = |part: Option<&std::ffi::OsStr>| {
-        part.map(|part| part.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
+    let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default();
     let directory = path.parent().unwrap_or(Path::new(""));
     let is_table = path.extension().is_some_and(|extension| extension == "ibd");
     match is_table && directory != Path::new(data) {
@@ -68,24 +65,14 @@ pub(super) struct Tablespaces {
 impl Tablespaces {
     fn add(&mut self, path: &str, space: u32, bytes: u64, data: &str) {
         let (schema, name) = named(path, data);
-        let tablespace = Tablespace {
-            schema,
-            name,
-            bytes,
-        };
+        let tablespace = Tablespace { schema, name, bytes };
         self.spaces.insert(space, tablespace);
     }
 
     /// Looks at the files that the server has opened since the last time.
     pub(super) fn refresh(&mut self, process: Process, data: &str) {
         for file in open_files(process) {
-            let OpenFile {
-                path,
-                link,
-                device,
-                inode,
-                bytes,
-            } = file;
+            let OpenFile { path, link, device, inode, bytes } = file;
             if !self.looked_at.insert((device, inode)) {
                 continue;
             }
@@ -172,11 +159,7 @@ mod tests {
         let mut spaces = Tablespaces::default();
         spaces.refresh(Process::current(), "/var/lib/mysql");
         drop(open);
-        let expected = Tablespace {
-            schema: "shop".into(),
-            name: "orders".into(),
-            bytes: 64,
-        };
+        let expected = Tablespace { schema: "shop".into(), name: "orders".into(), bytes: 64 };
         assert_eq!(spaces.find(7), Some(&expected));
         assert_eq!(spaces.find(8), None);
     }

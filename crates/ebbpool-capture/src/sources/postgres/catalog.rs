@@ -118,20 +118,12 @@ const MOST_CATALOGUES: u64 = 4 * TABLE;
 impl DataDirectory {
     /// The directory of a server of this major version, at a path of this process.
     pub fn new(path: impl AsRef<Path>, major: u32) -> DataDirectory {
-        DataDirectory {
-            directory: ForeignDirectory::own(path.as_ref()).ok(),
-            major,
-            left: Cell::new(MOST_CATALOGUES),
-        }
+        DataDirectory { directory: ForeignDirectory::own(path.as_ref()).ok(), major, left: Cell::new(MOST_CATALOGUES) }
     }
 
     /// The directory in which a server of this major version works.
     pub(super) fn of_server(process: Process, major: u32) -> DataDirectory {
-        DataDirectory {
-            directory: process.directory("cwd").ok(),
-            major,
-            left: Cell::new(MOST_CATALOGUES),
-        }
+        DataDirectory { directory: process.directory("cwd").ok(), major, left: Cell::new(MOST_CATALOGUES) }
     }
 
     fn read(&self, path: &str, most: u64) -> Option<Vec<u8>> {
@@ -193,11 +185,7 @@ impl DataDirectory {
     }
 
     /// Relations of a database by the numbers of their files, as far as these are wanted; 0 stands for the shared catalogues.
-    pub fn relations(
-        &self,
-        database: u32,
-        is_wanted: impl Fn(u32) -> bool,
-    ) -> HashMap<u32, NamedRelation> {
+    pub fn relations(&self, database: u32, is_wanted: impl Fn(u32) -> bool) -> HashMap<u32, NamedRelation> {
         // Shared catalogues are described in every database.
         let described_in = if database == 0 { TEMPLATE1 } else { database };
         let table = self.table(described_in, PG_CLASS).unwrap_or_default();
@@ -279,10 +267,7 @@ fn file_of(row: &[u8], map: &[u8]) -> Option<u32> {
 fn relation(row: &[u8], major: u32) -> Option<NamedRelation> {
     // PostgreSQL 18 has a column more before the kind (`relallfrozen`).
     let kind = if major >= 18 { 119 } else { 115 };
-    Some(NamedRelation {
-        name: name(row, 4)?,
-        kind: char::from(*row.get(kind)?),
-    })
+    Some(NamedRelation { name: name(row, 4)?, kind: char::from(*row.get(kind)?) })
 }
 
 #[cfg(test)]
@@ -326,9 +311,7 @@ mod tests {
         fs::write(path("base/5/7"), overlapping_rows(4)).expect("written");
         let directory = DataDirectory::new(data.path(), 15);
         let table = overlapping_rows(4);
-        let files: HashSet<u32> = rows(&table, 8192)
-            .filter_map(|row| file_of(row, &map))
-            .collect();
+        let files: HashSet<u32> = rows(&table, 8192).filter_map(|row| file_of(row, &map)).collect();
         assert!(files.len() > 10, "{}", files.len());
         let one = files.iter().copied().next();
         let found = directory.relations(5, |file| files.contains(&file));

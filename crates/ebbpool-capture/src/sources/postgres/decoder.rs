@@ -116,11 +116,7 @@ impl Backend {
         if self.rings.len() == MOST_RINGS {
             self.rings.remove(0);
         }
-        self.rings.push(BackendRing {
-            number,
-            kind,
-            relation: None,
-        });
+        self.rings.push(BackendRing { number, kind, relation: None });
     }
 
     fn give_ring_back(&mut self, kind: u32) {
@@ -166,10 +162,7 @@ pub struct PostgresDecoder {
 impl PostgresDecoder {
     /// A decoder for a server of this major version.
     pub fn new(major: u32) -> PostgresDecoder {
-        PostgresDecoder {
-            requests_come_first: major >= 16,
-            ..PostgresDecoder::default()
-        }
+        PostgresDecoder { requests_come_first: major >= 16, ..PostgresDecoder::default() }
     }
 
     /// Takes an event and records the references that it stands for.
@@ -190,11 +183,7 @@ impl PostgresDecoder {
                 let backend = self.backends.entry(event.process).or_default();
                 self.counts.given_up += 1;
                 // From PostgreSQL 16 on the request is seen before the server looks for a frame.
-                let seen = if self.requests_come_first {
-                    backend.recent.back()
-                } else {
-                    None
-                };
+                let seen = if self.requests_come_first { backend.recent.back() } else { None };
                 match seen {
                     Some(&(_, _, position)) => recorder.give_up(position),
                     None => backend.gives_up = true,
@@ -275,13 +264,7 @@ mod tests {
     const INDEX: u32 = 20001;
 
     fn event(kind: u32, relation: u32, page: u32, detail: u32) -> PageEvent {
-        PageEvent {
-            kind,
-            process: 7,
-            object: [1663, 5, relation, 0],
-            page,
-            detail,
-        }
+        PageEvent { kind, process: 7, object: [1663, 5, relation, 0], page, detail }
     }
 
     /// Relation, page, write and ring of each reference.
@@ -317,13 +300,8 @@ mod tests {
             read(TABLE, 8),
         ];
         let (references, counts) = decoded(&update);
-        let expected = [
-            (INDEX, 3, false, 0),
-            (TABLE, 8, true, 0),
-            (TABLE, 9, true, 0),
-            (INDEX, 3, true, 0),
-            (TABLE, 8, false, 0),
-        ];
+        let expected =
+            [(INDEX, 3, false, 0), (TABLE, 8, true, 0), (TABLE, 9, true, 0), (INDEX, 3, true, 0), (TABLE, 8, false, 0)];
         assert_eq!(references, expected);
         assert_eq!((counts.requests, counts.repeats, counts.hits), (7, 2, 7));
     }
@@ -331,12 +309,8 @@ mod tests {
     #[test]
     fn a_page_is_no_repeat_if_one_between_was_left_out_of_the_sample() {
         let root = |detail| event(kind::READ, INDEX, 3, detail);
-        let (references, counts) = decoded(&[
-            root(IS_HIT),
-            root(IS_HIT | AFTER_LEFT_OUT),
-            root(IS_HIT | AFTER_LEFT_OUT),
-            root(IS_HIT),
-        ]);
+        let (references, counts) =
+            decoded(&[root(IS_HIT), root(IS_HIT | AFTER_LEFT_OUT), root(IS_HIT | AFTER_LEFT_OUT), root(IS_HIT)]);
         assert_eq!((references.len(), counts.repeats), (3, 1));
     }
 
@@ -368,12 +342,10 @@ mod tests {
         let given_up = event(kind::UNLOGGED_VICTIM, 0, BULK_READ, 1);
         let scan = event(kind::RING, 0, 0, BULK_READ);
         // Up to PostgreSQL 15 a request is seen when it has its frame, later when it is made.
-        for (major, events) in [
-            (15, [scan, read(1), given_up, read(2), read(3)]),
-            (17, [scan, read(1), read(2), given_up, read(3)]),
-        ] {
-            let (mut decoder, mut recorder) =
-                (PostgresDecoder::new(major), CaptureBuffer::default());
+        for (major, events) in
+            [(15, [scan, read(1), given_up, read(2), read(3)]), (17, [scan, read(1), read(2), given_up, read(3)])]
+        {
+            let (mut decoder, mut recorder) = (PostgresDecoder::new(major), CaptureBuffer::default());
             for event in events {
                 decoder.record(&event, &mut recorder);
             }
@@ -392,12 +364,7 @@ mod tests {
             event(kind::DIRTY, TABLE, 99, 0),
             event(kind::READ, TABLE, NEW_PAGE, 0),
         ]);
-        let expected = [
-            (TABLE, 10, false, 0),
-            (TABLE, 11, true, 0),
-            (TABLE, 12, false, 0),
-            (TABLE, 99, true, 0),
-        ];
+        let expected = [(TABLE, 10, false, 0), (TABLE, 11, true, 0), (TABLE, 12, false, 0), (TABLE, 99, true, 0)];
         assert_eq!(references, expected);
         assert_eq!((counts.extensions, counts.unrequested), (3, 1));
     }

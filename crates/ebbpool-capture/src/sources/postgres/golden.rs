@@ -6,31 +6,20 @@ use crate::arch::Arch;
 use crate::event::{Maps, Owner};
 use crate::operands::operands;
 
-const MAPS: Maps = Maps {
-    ring: 3,
-    lost: 4,
-    limit: 5,
-    others: 6,
-    left_out: 7,
-};
+const MAPS: Maps = Maps { ring: 3, lost: 4, limit: 5, others: 6, left_out: 7 };
 
 fn probe(arch: Arch, address: u64) -> ServerProbe {
     ServerProbe {
         arch,
         maps: MAPS,
         address,
-        owner: Some(Owner {
-            address: 0x5555_55d8_f3a8,
-            bytes: 8,
-            value: 0x0002_ef01_2345_6789,
-        }),
+        owner: Some(Owner { address: 0x5555_55d8_f3a8, bytes: 8, value: 0x0002_ef01_2345_6789 }),
     }
 }
 
 /// `buffer__read__done` of Debian's PostgreSQL 15 on x86-64 and on aarch64.
 const OPERANDS_X86_64: &str = "-4@-136(%rbp) 4@-132(%rbp) 4@0(%r13) 4@4(%r13) 4@8(%r13) -4@12(%r13) 1@-149(%rbp) 1@-117(%rbp)";
-const OPERANDS_AARCH64: &str =
-    "-4@x23 4@x26 4@[x20] 4@[x20, 4] 4@[x20, 8] -4@[x20, 12] 1@[sp, 64] 1@[sp, 99]";
+const OPERANDS_AARCH64: &str = "-4@x23 4@x26 4@[x20] 4@[x20, 4] 4@[x20, 8] -4@[x20, 12] 1@[sp, 64] 1@[sp, 99]";
 
 const READ_X86_64: &str = "\
 00000000000016bf r6 = r1
@@ -381,10 +370,8 @@ fn words(listing: &str) -> Vec<u64> {
 
 #[test]
 fn reads_have_the_golden_words() {
-    for (arch, text, golden) in [
-        (Arch::X86_64, OPERANDS_X86_64, READ_X86_64),
-        (Arch::Aarch64, OPERANDS_AARCH64, READ_AARCH64),
-    ] {
+    for (arch, text, golden) in [(Arch::X86_64, OPERANDS_X86_64, READ_X86_64), (Arch::Aarch64, OPERANDS_AARCH64, READ_AARCH64)]
+    {
         let found = ReadOperands::of_read(&operands(text, arch), true).expect("operands");
         let code = programs::read(probe(arch, 0x5555_5594_0ae7), kind::READ, &found);
         assert_eq!(code, words(golden), "{arch:?}");

@@ -31,11 +31,7 @@ impl Segment {
             return None;
         }
         let number = |at: usize| u32::from_str_radix(name.get(8 * at..8 * at + 8)?, 16).ok();
-        Some(Segment {
-            timeline: number(0)?,
-            high: number(1)?,
-            low: number(2)?,
-        })
+        Some(Segment { timeline: number(0)?, high: number(1)?, low: number(2)? })
     }
 
     fn name(self) -> String {
@@ -58,11 +54,7 @@ struct SegmentFile {
 impl SegmentFile {
     fn of_file(file: File, segment: Segment) -> Option<SegmentFile> {
         let bytes = file.metadata().ok()?.len();
-        Some(SegmentFile {
-            file,
-            start: segment.start(bytes),
-            bytes,
-        })
+        Some(SegmentFile { file, start: segment.start(bytes), bytes })
     }
 
     /// True if the page at that place in the segment says that it belongs there.

@@ -122,11 +122,9 @@ fn copy_operands(program: &mut Assembler, operands: &[(Operand, i16)]) {
             Location::Memory(register, distance) => {
                 let follows = |count: usize| {
                     let next = operands.get(at + count);
-                    let wanted =
-                        Location::Memory(register, distance.wrapping_add(4 * count as i32));
+                    let wanted = Location::Memory(register, distance.wrapping_add(4 * count as i32));
                     next.is_some_and(|(next, next_to)| {
-                        (next.size, next.location) == (4, wanted)
-                            && *next_to == to + 4 * count as i16
+                        (next.size, next.location) == (4, wanted) && *next_to == to + 4 * count as i16
                     })
                 };
                 while operand.size == 4 && follows(count) {
@@ -159,14 +157,8 @@ pub(super) fn read(probe: ServerProbe, event_kind: u32, operands: &ReadOperands)
         (operands.backend, FORK),
     ];
     copy_operands(&mut program, &locator);
-    program
-        .load32(R1, R7, FORK)
-        .set64(R2, SHARED)
-        .jump_unless_equal(R1, R2, "drop");
-    copy_operands(
-        &mut program,
-        &[(operands.fork, FORK), (operands.page, field::PAGE)],
-    );
+    program.load32(R1, R7, FORK).set64(R2, SHARED).jump_unless_equal(R1, R2, "drop");
+    copy_operands(&mut program, &[(operands.fork, FORK), (operands.page, field::PAGE)]);
     if let Some(count) = operands.count {
         copy_operands(&mut program, &[(count, field::DETAIL)]);
         return event::submit(&mut program, maps);
@@ -177,10 +169,7 @@ pub(super) fn read(probe: ServerProbe, event_kind: u32, operands: &ReadOperands)
         program.load32(R8, R7, field::DETAIL).shift_left(R8, 1);
         program.store32_value(R7, field::DETAIL, 0);
         copy_operands(&mut program, &[(is_new, field::DETAIL)]);
-        program
-            .load32(R1, R7, field::DETAIL)
-            .add(R1, R8)
-            .store32(R7, field::DETAIL, R1);
+        program.load32(R1, R7, field::DETAIL).add(R1, R8).store32(R7, field::DETAIL, R1);
     }
     event::mark_after_left_out(&mut program, maps, AFTER_LEFT_OUT as i32);
     event::submit(&mut program, maps)
@@ -198,10 +187,7 @@ pub(super) fn read_at_entry(probe: ServerProbe) -> Vec<u64> {
     // The backend of a temporary relation goes where the fork comes later.
     const FORK: i16 = field::OBJECT + 12;
     event::copy_memory(&mut program, FORK, 4, arch.argument(0), RELATION_BACKEND);
-    program
-        .load32(R1, R7, FORK)
-        .set64(R2, SHARED)
-        .jump_unless_equal(R1, R2, "drop");
+    program.load32(R1, R7, FORK).set64(R2, SHARED).jump_unless_equal(R1, R2, "drop");
     event::copy_memory(&mut program, field::OBJECT, 12, arch.argument(0), 0);
     event::copy_register(&mut program, FORK, arch.argument(1));
     event::copy_register(&mut program, field::PAGE, arch.argument(2));
@@ -227,12 +213,7 @@ pub(super) fn dirty(probe: ServerProbe, descriptors: u64) -> Vec<u64> {
         .set64(R9, descriptors)
         .add(R9, R8);
     event::reserve(&mut program, maps, kind::DIRTY);
-    program
-        .copy(R1, R7)
-        .add_value(R1, field::OBJECT.into())
-        .set(R2, TAG)
-        .copy(R3, R9)
-        .call(Helper::ReadUser);
+    program.copy(R1, R7).add_value(R1, field::OBJECT.into()).set(R2, TAG).copy(R3, R9).call(Helper::ReadUser);
     event::sample(&mut program, maps);
     event::submit(&mut program, maps)
 }

@@ -56,10 +56,7 @@ pub struct PostgresServer {
 
 /// Postmasters: processes with `postgres` as their program and a `postmaster.pid` of theirs in their working directory.
 pub fn servers() -> Vec<Process> {
-    Process::all()
-        .into_iter()
-        .filter(|&it| is_postmaster(it))
-        .collect()
+    Process::all().into_iter().filter(|&it| is_postmaster(it)).collect()
 }
 
 fn is_postmaster(process: Process) -> bool {
@@ -115,23 +112,16 @@ impl PostgresServer {
             ));
         };
         let exe = process.path("exe");
-        let file =
-            ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
+        let file = ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
         let program = ElfProgram::of_file(&file, &program_name)?;
-        let displacement = process
-            .displacement(&program, &program_name)
-            .ok_or_else(|| {
-                refused(
-                    "the running program is not the one in this file".into(),
-                    "restart the server, which was upgraded while it ran",
-                )
-            })?;
+        let displacement = process.displacement(&program, &program_name).ok_or_else(|| {
+            refused(
+                "the running program is not the one in this file".into(),
+                "restart the server, which was upgraded while it ran",
+            )
+        })?;
         let data = foreign::link_text(&process.path("cwd")).map_err(CaptureError::read("cwd"))?;
-        let memory = ServerMemory {
-            process,
-            program: &program,
-            displacement,
-        };
+        let memory = ServerMemory { process, program: &program, displacement };
         let descriptors = memory.number64("BufferDescriptors");
         let shared_buffers = memory.number32("NBuffers");
         let (Some(descriptors), Some(shared_buffers)) = (descriptors, shared_buffers) else {
@@ -219,10 +209,7 @@ fn no_postmaster(process: Process) -> CaptureError {
         Some(parent) => format!("its server is --pid {}", parent.0),
         None => "`ebbpool capture list` shows servers".into(),
     };
-    CaptureError::NotFound(format!(
-        "process {} is no postmaster but a process of a PostgreSQL server; {remedy}",
-        process.0
-    ))
+    CaptureError::NotFound(format!("process {} is no postmaster but a process of a PostgreSQL server; {remedy}", process.0))
 }
 
 /// Variables of a server.
@@ -236,20 +223,14 @@ impl ServerMemory<'_> {
     fn bytes<const N: usize>(&self, symbol: &str) -> Option<[u8; N]> {
         let address = self.program.symbol(symbol)?.wrapping_add(self.displacement);
         let mut bytes = [0; N];
-        self.process
-            .read_memory(address, &mut bytes)
-            .then_some(bytes)
+        self.process.read_memory(address, &mut bytes).then_some(bytes)
     }
 
     /// The time at which the postmaster started, in microseconds, which two servers hardly share; in containers all
     /// postmasters may have the same number. A server that is just starting has the number only.
     fn owner(&self) -> Option<Owner> {
         let found = |symbol: &str, value: u64, bytes| {
-            Some(Owner {
-                address: self.program.symbol(symbol)?.wrapping_add(self.displacement),
-                bytes,
-                value,
-            })
+            Some(Owner { address: self.program.symbol(symbol)?.wrapping_add(self.displacement), bytes, value })
         };
         let time = self.number64("PgStartTime").filter(|time| *time != 0);
         match time {
@@ -342,11 +323,7 @@ impl PostgresServer {
             if !self.process.read_memory(address, &mut bytes) {
                 break;
             }
-            pages.extend(
-                bytes
-                    .chunks_exact(DESCRIPTOR)
-                    .filter_map(BufferedPage::parse),
-            );
+            pages.extend(bytes.chunks_exact(DESCRIPTOR).filter_map(BufferedPage::parse));
         }
         pages
     }

@@ -46,10 +46,7 @@ impl Databases {
             count if count == MOST_DATABASES - 1 => Some(OTHERS.into()),
             _ => path,
         };
-        self.all.push(Database {
-            path,
-            ..Database::default()
-        });
+        self.all.push(Database { path, ..Database::default() });
         self.all.len() as u32 - 1
     }
 
@@ -107,8 +104,7 @@ impl Databases {
     pub(super) fn first_of_paths(&self) -> Vec<u32> {
         let mut first = HashMap::new();
         let databases = self.all.iter().zip(0u32..);
-        let found =
-            databases.map(|(database, number)| *first.entry(&database.path).or_insert(number));
+        let found = databases.map(|(database, number)| *first.entry(&database.path).or_insert(number));
         found.collect()
     }
 }
@@ -125,16 +121,10 @@ mod tests {
         assert_eq!(databases.of_unnamed(8), Some(met));
         databases.name(met, "/srv/one.db");
         assert_eq!(databases.forget(8), Some(met));
-        assert_eq!(
-            (databases.of_unnamed(8), databases.unnamed().len()),
-            (None, 0)
-        );
+        assert_eq!((databases.of_unnamed(8), databases.unnamed().len()), (None, 0));
         let lost = databases.meet(9);
         databases.forget_all();
-        assert_eq!(
-            (databases.of_unnamed(9), databases.unnamed().len()),
-            (None, 0)
-        );
+        assert_eq!((databases.of_unnamed(9), databases.unnamed().len()), (None, 0));
         databases.name(lost, "/srv/two.db");
         let temporary = databases.of_path(None);
         assert_eq!(databases.of_path(Some("/srv/one.db")), one);

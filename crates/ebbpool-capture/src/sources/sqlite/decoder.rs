@@ -160,12 +160,7 @@ mod tests {
     use super::*;
 
     fn event(event_kind: u32, pager: u64, page: u32) -> PageEvent {
-        PageEvent {
-            kind: event_kind,
-            object: [pager as u32, (pager >> 32) as u32, 0, 0],
-            page,
-            ..PageEvent::default()
-        }
+        PageEvent { kind: event_kind, object: [pager as u32, (pager >> 32) as u32, 0, 0], page, ..PageEvent::default() }
     }
 
     #[test]
@@ -187,19 +182,9 @@ mod tests {
         ] {
             decoder.record(&event, &mut recorder);
         }
-        let expected = SqliteCounts {
-            requests: 3,
-            writes: 1,
-            commits: 1,
-            unrequested: 1,
-            ..SqliteCounts::default()
-        };
+        let expected = SqliteCounts { requests: 3, writes: 1, commits: 1, unrequested: 1, ..SqliteCounts::default() };
         assert_eq!(decoder.counts, expected);
-        let found: Vec<(u64, bool)> = recorder
-            .references
-            .iter()
-            .map(|it| (it.page(), it.is_write()))
-            .collect();
+        let found: Vec<(u64, bool)> = recorder.references.iter().map(|it| (it.page(), it.is_write())).collect();
         assert_eq!(found, [(0, true), (0, false), (6, true), (0, false)]);
         assert_eq!(recorder.objects.len(), 1);
     }
@@ -219,10 +204,7 @@ mod tests {
             decoder.write(FileRole::of_path(path), bytes);
         }
         let counts = decoder.counts;
-        assert_eq!(
-            (counts.database_bytes, counts.log_bytes, counts.other_bytes),
-            (1, 1110, 1_110_000)
-        );
+        assert_eq!((counts.database_bytes, counts.log_bytes, counts.other_bytes), (1, 1110, 1_110_000));
     }
 
     #[test]

@@ -40,12 +40,8 @@ pub(super) fn path_in_copy(pager: u64, copy: &[u8]) -> Option<String> {
 fn pointers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     /// No program maps its first page, and the upper half of the addresses is the kernel's.
     const ADDRESSES: std::ops::Range<u64> = 4096..1 << 56;
-    let words = bytes
-        .chunks_exact(8)
-        .filter_map(|word| word.try_into().ok());
-    words
-        .map(u64::from_le_bytes)
-        .filter(|word| ADDRESSES.contains(word))
+    let words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok());
+    words.map(u64::from_le_bytes).filter(|word| ADDRESSES.contains(word))
 }
 
 /// The path at an address; `None` if there is no text.
@@ -113,12 +109,7 @@ mod tests {
             copy[8 * index..8 * index + 8].copy_from_slice(&address.to_le_bytes());
         };
         // Elsewhere, to the pager itself, to the path, and to that of the journal.
-        for (index, address) in [
-            (0, 0x7f00_0000_0000),
-            (3, PAGER),
-            (26, PAGER + 1000),
-            (27, PAGER + 1012),
-        ] {
+        for (index, address) in [(0, 0x7f00_0000_0000), (3, PAGER), (26, PAGER + 1000), (27, PAGER + 1012)] {
             member(index, address);
         }
         copy[1000..1032].copy_from_slice(b"/srv/one.db\0/srv/one.db-journal\0");
@@ -141,21 +132,12 @@ mod tests {
         pager[1] = u64::MAX;
         pager[2] = 1 << 40;
         pager[26] = path.as_ptr() as u64;
-        let file = |path: &str| OpenFile {
-            path: path.into(),
-            link: String::new(),
-            device: 0,
-            inode: 0,
-            bytes: 0,
-        };
+        let file = |path: &str| OpenFile { path: path.into(), link: String::new(), device: 0, inode: 0, bytes: 0 };
         let files = [file("/data/other.db"), file("/data/one.db")];
         let address = pager.as_ptr() as u64;
         let found = file_of_pager(Process::current(), address, &files);
         assert_eq!(found, Some(&files[1]));
-        assert_eq!(
-            file_of_pager(Process::current(), address, &files[..1]),
-            None
-        );
+        assert_eq!(file_of_pager(Process::current(), address, &files[..1]), None);
         assert_eq!(file_of_pager(Process::current(), 0, &files), None);
     }
 }

@@ -35,8 +35,7 @@ pub(super) fn request(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> 
         event::copy_memory(p, field::OBJECT, 8, arch.argument(0), PAGE_PAGER);
         event::copy_memory(p, field::PAGE, 4, arch.argument(0), PAGE_NUMBER);
     } else {
-        p.load64(R1, R6, arch.argument(0))
-            .store64(R7, field::OBJECT, R1);
+        p.load64(R1, R6, arch.argument(0)).store64(R7, field::OBJECT, R1);
     }
     if event_kind == kind::READ {
         event::copy_register(p, field::PAGE, arch.argument(1));
@@ -59,8 +58,7 @@ pub(super) fn lifetime(arch: Arch, maps: Maps, address: u64, event_kind: u32) ->
     let p = &mut program;
     event::begin(p, arch, address);
     event::reserve_with(p, maps, event_kind, PAGER_COPY);
-    p.load64(R1, R6, arch.argument(0))
-        .store64(R7, field::OBJECT, R1);
+    p.load64(R1, R6, arch.argument(0)).store64(R7, field::OBJECT, R1);
     // The piece may end before: what is not there is zero.
     for distance in (0..PAGER_COPY).step_by(PART as usize) {
         let to = EVENT_BYTES as i16 + distance as i16;

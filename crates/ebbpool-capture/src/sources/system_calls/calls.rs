@@ -75,43 +75,13 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_the_system() {
         let calls = Calls::for_arch(Arch::THIS);
-        let numbers = |numbers: &[libc::c_long]| -> Vec<i32> {
-            numbers.iter().map(|&number| number as i32).collect()
-        };
+        let numbers = |numbers: &[libc::c_long]| -> Vec<i32> { numbers.iter().map(|&number| number as i32).collect() };
         use libc::*;
-        assert_eq!(
-            calls.reads,
-            numbers(&[SYS_read, SYS_pread64, SYS_readv, SYS_preadv, SYS_preadv2])
-        );
-        assert_eq!(
-            calls.writes,
-            numbers(&[
-                SYS_write,
-                SYS_pwrite64,
-                SYS_writev,
-                SYS_pwritev,
-                SYS_pwritev2
-            ])
-        );
-        assert_eq!(
-            calls.positioned,
-            numbers(&[SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev])
-        );
-        assert_eq!(
-            calls.perhaps_positioned,
-            numbers(&[SYS_preadv2, SYS_pwritev2])
-        );
-        assert_eq!(
-            calls.syncs,
-            numbers(&[
-                SYS_fsync,
-                SYS_fdatasync,
-                SYS_sync_file_range,
-                SYS_msync,
-                SYS_syncfs,
-                SYS_sync
-            ])
-        );
+        assert_eq!(calls.reads, numbers(&[SYS_read, SYS_pread64, SYS_readv, SYS_preadv, SYS_preadv2]));
+        assert_eq!(calls.writes, numbers(&[SYS_write, SYS_pwrite64, SYS_writev, SYS_pwritev, SYS_pwritev2]));
+        assert_eq!(calls.positioned, numbers(&[SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev]));
+        assert_eq!(calls.perhaps_positioned, numbers(&[SYS_preadv2, SYS_pwritev2]));
+        assert_eq!(calls.syncs, numbers(&[SYS_fsync, SYS_fdatasync, SYS_sync_file_range, SYS_msync, SYS_syncfs, SYS_sync]));
         assert_eq!(calls.unseen, numbers(&[SYS_io_submit]));
     }
 }

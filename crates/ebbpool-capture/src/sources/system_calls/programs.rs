@@ -118,10 +118,7 @@ pub(super) enum Followed {
 
 /// Begins a program: R6 is its context. It ends at once in other processes.
 fn begin(program: &mut Assembler, followed: Followed) {
-    program
-        .copy(R6, R1)
-        .call(Helper::CurrentPidTgid)
-        .shift_right(R0, 32);
+    program.copy(R6, R1).call(Helper::CurrentPidTgid).shift_right(R0, 32);
     match followed {
         Followed::One(process) => {
             program.jump_unless_value(R0, process, "out");
@@ -144,10 +141,7 @@ fn find_file(program: &mut Assembler, layout: &FileLayout) {
     for distance in [layout.files, layout.table, layout.descriptors] {
         follow(program, slot::SCRATCH, R9, distance);
     }
-    program
-        .load32(R1, R10, slot::DESCRIPTOR)
-        .shift_left(R1, 3)
-        .add(R9, R1);
+    program.load32(R1, R10, slot::DESCRIPTOR).shift_left(R1, 3).add(R9, R1);
     follow(program, slot::SCRATCH, R9, 0);
 }
 
@@ -158,10 +152,7 @@ fn find_inode(program: &mut Assembler, layout: &FileLayout) {
     follow(program, slot::SCRATCH, R9, layout.inode);
     clear(program, &[slot::SCRATCH]);
     to_stack(program, slot::SCRATCH, 2, R9, layout.mode);
-    program
-        .load64(R1, R10, slot::SCRATCH)
-        .and_value(R1, TYPE)
-        .jump_unless_value(R1, REGULAR, "out");
+    program.load64(R1, R10, slot::SCRATCH).and_value(R1, TYPE).jump_unless_value(R1, REGULAR, "out");
 }
 
 /// The most bytes that a call transfers (`MAX_RW_COUNT`).
@@ -193,30 +184,23 @@ fn limit_bytes(program: &mut Assembler, layout: &FileLayout) {
 /// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
 fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
     event::reserve(program, maps, 0);
-    program
-        .load64(R1, R10, slot::POSITION)
-        .store64(R7, field::POSITION, R1)
-        .load32(R1, R10, slot::BYTES)
-        .store32(R7, field::BYTES, R1);
+    program.load64(R1, R10, slot::POSITION).store64(R7, field::POSITION, R1).load32(R1, R10, slot::BYTES).store32(
+        R7,
+        field::BYTES,
+        R1,
+    );
     to_event(program, field::INODE, 8, R9, layout.inode_number);
     follow(program, slot::SCRATCH, R9, layout.file_system);
     to_event(program, field::DEVICE, 4, R9, layout.device);
     program.jump("finish").label("count");
     event::reserve(program, maps, 0);
-    program
-        .label("finish")
-        .load32(R1, R10, slot::KIND)
-        .store32(R7, event_field::KIND, R1);
+    program.label("finish").load32(R1, R10, slot::KIND).store32(R7, event_field::KIND, R1);
     event::submit(program, maps)
 }
 
 /// Stores the kind of the event, and goes on at `next`.
 fn set_kind(program: &mut Assembler, label: &'static str, kind: i32, next: &'static str) {
-    program
-        .label(label)
-        .set(R1, kind)
-        .store64(R10, slot::KIND, R1)
-        .jump(next);
+    program.label(label).set(R1, kind).store64(R10, slot::KIND, R1).jump(next);
 }
 
 /// Goes on at "32 bits" in a 32-bit call, whose number means another one. Afterwards R1 is the number.
@@ -224,19 +208,12 @@ fn find_compat(program: &mut Assembler, layout: &FileLayout) {
     let (distance, bit) = layout.compat;
     program.call(Helper::CurrentTask).copy(R7, R0);
     to_stack(program, slot::SCRATCH, 4, R7, distance);
-    program
-        .load32(R1, R10, slot::SCRATCH)
-        .and_value(R1, bit)
-        .jump_if_value(R1, bit, "32 bits")
-        .load32(R1, R10, slot::NUMBER);
+    program.load32(R1, R10, slot::SCRATCH).and_value(R1, bit).jump_if_value(R1, bit, "32 bits").load32(R1, R10, slot::NUMBER);
 }
 
 /// A 32-bit call: if it has transferred bytes, it is counted as one that is not seen.
 fn count_compat(program: &mut Assembler, calls: &Calls) {
-    program
-        .label("32 bits")
-        .jump_if_at_most(R8, 0, "out")
-        .load32(R1, R10, slot::NUMBER);
+    program.label("32 bits").jump_if_at_most(R8, 0, "out").load32(R1, R10, slot::NUMBER);
     for &number in calls.compat_transfers {
         program.jump_if_value(R1, number, "unseen");
     }
@@ -244,29 +221,17 @@ fn count_compat(program: &mut Assembler, calls: &Calls) {
 }
 
 /// The end of a system call. Its context: the address of the registers, and the result.
-pub(super) fn call_end(
-    arch: Arch,
-    maps: Maps,
-    followed: Followed,
-    layout: &FileLayout,
-) -> Vec<u64> {
+pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &FileLayout) -> Vec<u64> {
     let calls = Calls::for_arch(arch);
     let mut program = Assembler::default();
     let p = &mut program;
     begin(p, followed);
     // R8 is the result, which is negative for an error; R9 the address of the registers.
-    p.load64(R8, R6, 8)
-        .jump_if_at_most(R8, -1, "out")
-        .load64(R9, R6, 0);
+    p.load64(R8, R6, 8).jump_if_at_most(R8, -1, "out").load64(R9, R6, 0);
     clear(p, &slot::ALL);
     to_stack(p, slot::NUMBER, 8, R9, calls.number);
     find_compat(p, layout);
-    let labels = [
-        (calls.reads, "read"),
-        (calls.writes, "write"),
-        (calls.syncs, "sync"),
-        (calls.unseen, "unseen"),
-    ];
+    let labels = [(calls.reads, "read"), (calls.writes, "write"), (calls.syncs, "sync"), (calls.unseen, "unseen")];
     for (numbers, label) in labels {
         for &number in numbers {
             p.jump_if_value(R1, number, label);
@@ -277,12 +242,11 @@ pub(super) fn call_end(
     set_kind(p, "sync", kind::SYNC, "count");
     set_kind(p, "unseen", kind::UNSEEN, "count");
     set_kind(p, "write", kind::WRITE, "transfer");
-    p.label("read")
-        .set(R1, kind::READ)
-        .store64(R10, slot::KIND, R1)
-        .label("transfer")
-        .jump_if_at_most(R8, 0, "out")
-        .store64(R10, slot::BYTES, R8);
+    p.label("read").set(R1, kind::READ).store64(R10, slot::KIND, R1).label("transfer").jump_if_at_most(R8, 0, "out").store64(
+        R10,
+        slot::BYTES,
+        R8,
+    );
     to_stack(p, slot::DESCRIPTOR, 4, R9, calls.descriptor);
     to_stack(p, slot::POSITION, 8, R9, calls.position);
     find_file(p, layout);
@@ -293,28 +257,16 @@ pub(super) fn call_end(
     for &number in calls.perhaps_positioned {
         p.jump_if_value(R1, number, "perhaps");
     }
-    p.jump("moved")
-        .label("perhaps")
-        .load64(R1, R10, slot::POSITION)
-        .jump_unless_value(R1, -1, "positioned")
-        .label("moved");
+    p.jump("moved").label("perhaps").load64(R1, R10, slot::POSITION).jump_unless_value(R1, -1, "positioned").label("moved");
     // The call has moved the file's position behind its bytes.
     to_stack(p, slot::POSITION, 8, R9, layout.position);
-    p.load64(R1, R10, slot::POSITION)
-        .subtract(R1, R8)
-        .store64(R10, slot::POSITION, R1)
-        .label("positioned");
+    p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).label("positioned");
     find_inode(p, layout);
     hand_over(p, maps, layout)
 }
 
 /// The submission of a request of io_uring. Its context: the address of the request.
-pub(super) fn ring_submission(
-    maps: Maps,
-    followed: Followed,
-    layout: &FileLayout,
-    ring: &RingLayout,
-) -> Vec<u64> {
+pub(super) fn ring_submission(maps: Maps, followed: Followed, layout: &FileLayout, ring: &RingLayout) -> Vec<u64> {
     let mut program = Assembler::default();
     let p = &mut program;
     begin(p, followed);
@@ -338,15 +290,10 @@ pub(super) fn ring_submission(
     p.jump("out");
     set_kind(p, "sync", kind::SYNC, "count");
     set_kind(p, "write", kind::WRITE, "transfer");
-    p.label("read")
-        .set(R1, kind::READ)
-        .store64(R10, slot::KIND, R1)
-        .label("transfer");
+    p.label("read").set(R1, kind::READ).store64(R10, slot::KIND, R1).label("transfer");
     // A registered file has no descriptor by which the program could find it (`REQ_F_FIXED_FILE`).
     to_stack(p, slot::SCRATCH, 1, R9, ring.flags);
-    p.load64(R1, R10, slot::SCRATCH)
-        .and_value(R1, 1)
-        .jump_if_value(R1, 1, "registered");
+    p.load64(R1, R10, slot::SCRATCH).and_value(R1, 1).jump_if_value(R1, 1, "registered");
     to_stack(p, slot::POSITION, 8, R9, ring.position);
     to_stack(p, slot::DESCRIPTOR, 4, R9, ring.descriptor);
     to_stack(p, slot::BYTES, 4, R9, ring.length);
@@ -359,8 +306,7 @@ pub(super) fn ring_submission(
     add_parts(p, R9, ring.address);
     p.label("sized");
     find_file(p, layout);
-    p.load64(R1, R10, slot::POSITION)
-        .jump_unless_value(R1, -1, "positioned");
+    p.load64(R1, R10, slot::POSITION).jump_unless_value(R1, -1, "positioned");
     to_stack(p, slot::POSITION, 8, R9, layout.position);
     p.label("positioned");
     find_inode(p, layout);
@@ -435,10 +381,7 @@ mod tests {
             return;
         };
         let Ok(types) = KernelTypes::of_kernel() else {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: this kernel does not describe its types"
-            );
+            let _ = writeln!(std::io::stderr(), "skipped: this kernel does not describe its types");
             return;
         };
         let set = ProcessSet::new().expect("a set");

@@ -38,9 +38,7 @@ impl LoadedRecords {
         };
         if keys.suffice(1).is_err() {
             let length = first.len();
-            return Err(refuse(format!(
-                "its first key has {length} bytes, not 1 to 8"
-            )));
+            return Err(refuse(format!("its first key has {length} bytes, not 1 to 8")));
         }
         let zero = keys.key(0);
         let Some(value) = database.get(&zero)? else {

@@ -32,10 +32,7 @@ pub(super) fn operations(args: &BenchArgs, loaded: &LoadedRecords) -> Result<Ope
         Some(mix) => {
             let workload = ycsb(args, mix, loaded.records);
             let endless = most.is_none() && args.seconds.is_some();
-            Ok(Operations {
-                count: (!endless).then_some(workload.operations),
-                iterator: Box::new(workload.operations()?),
-            })
+            Ok(Operations { count: (!endless).then_some(workload.operations), iterator: Box::new(workload.operations()?) })
         }
     }
 }

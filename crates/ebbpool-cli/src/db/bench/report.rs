@@ -130,10 +130,7 @@ impl BenchReport {
         let mut row = |name: &str, value: String| {
             table::add_row(&mut table, vec![name.into(), value]);
         };
-        row(
-            "database",
-            format!("{}, {} records", self.path, self.records),
-        );
+        row("database", format!("{}, {} records", self.path, self.records));
         row("workload", self.workload.into());
         row("policy", self.policy.clone());
         let memory = ByteSize::new(u64::from(self.frames) * self.page_size);
@@ -147,35 +144,14 @@ impl BenchReport {
         row("hit ratio", format!("{:.4}", self.hit_ratio));
         row("read", with_causes(self.bytes_read, &self.pages_read));
         let written = self.bytes_written_to;
-        row(
-            "pages written",
-            with_causes(written.pages, &self.pages_written),
-        );
-        row(
-            "log written",
-            format!("{}, {} syncs", ByteSize::new(written.log), self.log_syncs),
-        );
-        row(
-            "double write",
-            ByteSize::new(written.double_write).to_string(),
-        );
-        row(
-            "written in all",
-            ByteSize::new(self.bytes_written).to_string(),
-        );
+        row("pages written", with_causes(written.pages, &self.pages_written));
+        row("log written", format!("{}, {} syncs", ByteSize::new(written.log), self.log_syncs));
+        row("double write", ByteSize::new(written.double_write).to_string());
+        row("written in all", ByteSize::new(self.bytes_written).to_string());
         row("changed", ByteSize::new(self.bytes_changed).to_string());
         let amplification = self.write_amplification;
-        row(
-            "write amplification",
-            amplification.map_or_else(|| "-".into(), |written| format!("{written:.2}")),
-        );
-        row(
-            "last checkpoint",
-            format!(
-                "{} dirty pages, {:.2} s",
-                self.dirty_left, self.last_checkpoint_seconds
-            ),
-        );
+        row("write amplification", amplification.map_or_else(|| "-".into(), |written| format!("{written:.2}")));
+        row("last checkpoint", format!("{} dirty pages, {:.2} s", self.dirty_left, self.last_checkpoint_seconds));
         let files = self.files;
         row(
             "files",
@@ -200,15 +176,8 @@ impl BenchReport {
         let header = ["µs", "count", "median", "99 %", "longest"];
         table::add_row(&mut table, header.map(String::from).to_vec());
         for latency in &self.operations {
-            let [median, p99, longest] =
-                [latency.p50_us, latency.p99_us, latency.max_us].map(|us| format!("{us:.1}"));
-            let cells = vec![
-                latency.kind.into(),
-                latency.count.to_string(),
-                median,
-                p99,
-                longest,
-            ];
+            let [median, p99, longest] = [latency.p50_us, latency.p99_us, latency.max_us].map(|us| format!("{us:.1}"));
+            let cells = vec![latency.kind.into(), latency.count.to_string(), median, p99, longest];
             table::add_row(&mut table, cells);
         }
         table::finish(table)
@@ -216,11 +185,8 @@ impl BenchReport {
 }
 
 fn with_causes(bytes: u64, causes: &BTreeMap<&'static str, u64>) -> String {
-    let several: Vec<String> = causes
-        .iter()
-        .filter(|&(_, &pages)| pages > 0)
-        .map(|(cause, pages)| format!("{cause} {pages}"))
-        .collect();
+    let several: Vec<String> =
+        causes.iter().filter(|&(_, &pages)| pages > 0).map(|(cause, pages)| format!("{cause} {pages}")).collect();
     match several.is_empty() {
         true => ByteSize::new(bytes).to_string(),
         false => format!("{}: {} pages", ByteSize::new(bytes), several.join(", ")),

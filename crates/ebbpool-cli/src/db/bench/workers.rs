@@ -31,14 +31,7 @@ pub(super) struct WorkloadRun<'a> {
 }
 
 /// The names of the kinds of operations in the report.
-const KINDS: [&str; 6] = [
-    "read",
-    "update",
-    "read-modify-write",
-    "insert",
-    "scan",
-    "scan update",
-];
+const KINDS: [&str; 6] = ["read", "update", "read-modify-write", "insert", "scan", "scan update"];
 
 fn kind(operation: WorkloadOperation) -> usize {
     match operation {
@@ -172,16 +165,11 @@ struct SharedState<'a> {
 
 impl SharedState<'_> {
     fn next(&self) -> Option<WorkloadOperation> {
-        let expired = self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline);
+        let expired = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if expired || STOP.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        let mut operations = self
-            .operations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         self.begun.fetch_add(1, Ordering::Relaxed);
         operations.next()
     }
@@ -192,9 +180,7 @@ impl SharedState<'_> {
         while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BAR_INTERVAL) {
             let begun = self.begun.load(Ordering::Relaxed);
             let by_count = count.map_or(0.0, |count| begun as f64 / count.max(1) as f64);
-            let by_time = self.run.limit.map_or(0.0, |limit| {
-                start.elapsed().as_secs_f64() / limit.as_secs_f64()
-            });
+            let by_time = self.run.limit.map_or(0.0, |limit| start.elapsed().as_secs_f64() / limit.as_secs_f64());
             progress::set(&bar, by_count.max(by_time).min(1.0));
         }
         bar.finish_and_clear();
@@ -284,12 +270,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn update_scan(
-        &mut self,
-        mut transaction: Transaction<'_>,
-        first: u64,
-        records: u64,
-    ) -> Result<(), DatabaseError> {
+    fn update_scan(&mut self, mut transaction: Transaction<'_>, first: u64, records: u64) -> Result<(), DatabaseError> {
         let key = self.key(first);
         let seed = &mut self.seed;
         let updated = transaction.update_range(&key, records, |_, old| {

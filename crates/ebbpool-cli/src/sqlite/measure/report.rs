@@ -72,15 +72,7 @@ pub(super) fn schema() -> ResultSchema {
 
 impl SqliteMeasurement {
     pub(super) fn new(watched: Watched, card: &WearingDevice) -> SqliteMeasurement {
-        let Watched {
-            watch,
-            models,
-            growth,
-            commits,
-            looks,
-            seconds,
-            ..
-        } = watched;
+        let Watched { watch, models, growth, commits, looks, seconds, .. } = watched;
         let line = |window, epochs, log_bytes, checkpoint_bytes| {
             let bytes = log_bytes + checkpoint_bytes;
             MeasuredLine {
@@ -140,15 +132,7 @@ impl SqliteMeasurement {
         }
         text.push('\n');
         let mut table = table::plain();
-        let header = [
-            "",
-            "epochs",
-            "log",
-            "checkpoints",
-            "a day",
-            "fewer",
-            "years",
-        ];
+        let header = ["", "epochs", "log", "checkpoints", "a day", "fewer", "years"];
         table::add_row(&mut table, header.map(String::from).into());
         for line in &self.lines {
             table::add_row(&mut table, line.cells());
@@ -172,8 +156,7 @@ impl MeasuredLine {
             size(self.log_bytes),
             size(self.checkpoint_bytes),
             size(self.bytes_per_day.round() as u64),
-            self.times_fewer
-                .map_or_else(String::new, |times| format!("{times:.1}x")),
+            self.times_fewer.map_or_else(String::new, |times| format!("{times:.1}x")),
             years_text(self.card_years),
         ]
     }

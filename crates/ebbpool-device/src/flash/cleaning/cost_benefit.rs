@@ -14,11 +14,7 @@ pub(super) struct CostBenefit {
 
 impl CostBenefit {
     pub(super) fn new(blocks: u32, pages_per_block: u32) -> Self {
-        Self {
-            closed: ValidPageBuckets::new(blocks, pages_per_block),
-            touched: vec![0; blocks as usize],
-            pages_per_block,
-        }
+        Self { closed: ValidPageBuckets::new(blocks, pages_per_block), touched: vec![0; blocks as usize], pages_per_block }
     }
 }
 

@@ -11,10 +11,7 @@ pub(super) struct DChoices {
 
 impl DChoices {
     pub(super) fn new(blocks: u32, choices: u32, seed: u64) -> Self {
-        Self {
-            closed: SampledBlocks::new(blocks, seed),
-            choices,
-        }
+        Self { closed: SampledBlocks::new(blocks, seed), choices }
     }
 }
 

@@ -11,10 +11,7 @@ pub(super) struct Greedy {
 
 impl Greedy {
     pub(super) fn new(blocks: u32, pages_per_block: u32, by_wear: bool) -> Self {
-        Greedy {
-            buckets: ValidPageBuckets::new(blocks, pages_per_block),
-            by_wear,
-        }
+        Greedy { buckets: ValidPageBuckets::new(blocks, pages_per_block), by_wear }
     }
 }
 

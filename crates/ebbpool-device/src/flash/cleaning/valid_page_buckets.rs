@@ -13,10 +13,7 @@ pub(super) struct ValidPageBuckets {
 
 impl ValidPageBuckets {
     pub(super) fn new(blocks: u32, pages_per_block: u32) -> Self {
-        Self {
-            lists: BlockLists::new(blocks, pages_per_block + 1),
-            lowest: 0,
-        }
+        Self { lists: BlockLists::new(blocks, pages_per_block + 1), lowest: 0 }
     }
 
     #[inline]
@@ -59,7 +56,6 @@ impl ValidPageBuckets {
 
     /// The oldest block of every bucket in use, fewest valid pages first.
     pub(super) fn oldest_per_bucket(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        (self.lowest..self.lists.lists())
-            .filter_map(|valid| self.lists.first(valid).map(|block| (valid, block)))
+        (self.lowest..self.lists.lists()).filter_map(|valid| self.lists.first(valid).map(|block| (valid, block)))
     }
 }

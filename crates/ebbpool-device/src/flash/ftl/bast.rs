@@ -52,19 +52,15 @@ impl Bast {
         let log = self.logs[at as usize];
         if log.in_order {
             let rest = nand.written(log.block)..nand.geometry().pages_per_block;
-            let copies =
-                self.data
-                    .gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
-            self.data
-                .replace(nand, log.logical_block, log.block, NandCause::Merge);
+            let copies = self.data.gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
+            self.data.replace(nand, log.logical_block, log.block, NandCause::Merge);
             match copies {
                 0 => self.merges.switch += 1,
                 _ => self.merges.partial += 1,
             }
         } else {
             let hot = Temperature::Hot;
-            self.data
-                .merge_fully(nand, log.logical_block, hot, NandCause::Merge)?;
+            self.data.merge_fully(nand, log.logical_block, hot, NandCause::Merge)?;
             self.data.release(nand, log.block, NandCause::Merge);
             self.merges.full += 1;
         }
@@ -73,17 +69,11 @@ impl Bast {
         if let Some(moved) = self.logs.get(at as usize) {
             self.log_of[moved.logical_block as usize] = at;
         }
-        self.data.level_wear(nand, |logical_block| {
-            self.log_of[logical_block as usize] != NONE
-        })
+        self.data.level_wear(nand, |logical_block| self.log_of[logical_block as usize] != NONE)
     }
 
     /// Merges the log block of a logical block if it is full; true if it was.
-    fn merge_if_full<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical_block: u32,
-    ) -> Result<bool, OutOfBlocks> {
+    fn merge_if_full<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical_block: u32) -> Result<bool, OutOfBlocks> {
         let at = self.log_of[logical_block as usize];
         let full = at != NONE && nand.is_full(self.logs[at as usize].block);
         if full {
@@ -93,11 +83,7 @@ impl Bast {
     }
 
     /// The log block of a logical block, which has room for a page if there is one already.
-    fn open_log<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical_block: u32,
-    ) -> Result<u32, OutOfBlocks> {
+    fn open_log<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical_block: u32) -> Result<u32, OutOfBlocks> {
         let at = self.log_of[logical_block as usize];
         if at != NONE {
             return Ok(at);
@@ -110,12 +96,7 @@ impl Bast {
         }
         let block = self.data.take(nand, Temperature::Hot)?;
         let at = self.logs.len() as u32;
-        self.logs.push(LogBlock {
-            logical_block,
-            block,
-            in_order: true,
-            last_write: self.writes,
-        });
+        self.logs.push(LogBlock { logical_block, block, in_order: true, last_write: self.writes });
         self.log_of[logical_block as usize] = at;
         Ok(at)
     }
@@ -144,9 +125,7 @@ impl<O: NandObserver> TranslationLayer<O> for Bast {
         let slot = nand.written(log.block);
         log.in_order &= slot == offset;
         log.last_write = self.writes;
-        let LogBlock {
-            block, in_order, ..
-        } = *log;
+        let LogBlock { block, in_order, .. } = *log;
         self.data.program(nand, logical, block, slot);
         if in_order && nand.is_full(block) {
             self.merge(nand, at)?;

@@ -26,12 +26,7 @@ struct Replacement {
 }
 
 impl BlockMap {
-    pub(in super::super) fn new(
-        blocks: u32,
-        pages_per_block: u32,
-        logical_pages: u32,
-        wear: WearLevelling,
-    ) -> Self {
+    pub(in super::super) fn new(blocks: u32, pages_per_block: u32, logical_pages: u32, wear: WearLevelling) -> Self {
         Self {
             data: DataBlocks::new(blocks, pages_per_block, logical_pages, wear),
             replacement: None,
@@ -40,22 +35,11 @@ impl BlockMap {
     }
 
     /// Copies what is missing at the end of the replacement block and makes it the data block.
-    fn finish<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        open: Replacement,
-    ) -> Result<(), OutOfBlocks> {
-        let Replacement {
-            logical_block,
-            block,
-            copied,
-        } = open;
+    fn finish<O: NandObserver>(&mut self, nand: &mut Nand<O>, open: Replacement) -> Result<(), OutOfBlocks> {
+        let Replacement { logical_block, block, copied } = open;
         let rest = nand.written(block)..nand.geometry().pages_per_block;
-        let copies = self
-            .data
-            .gather(nand, logical_block, rest, block, NandCause::Merge);
-        self.data
-            .replace(nand, logical_block, block, NandCause::Merge);
+        let copies = self.data.gather(nand, logical_block, rest, block, NandCause::Merge);
+        self.data.replace(nand, logical_block, block, NandCause::Merge);
         self.replacement = None;
         match (copied, copies) {
             (true, _) => self.merges.full += 1,
@@ -90,18 +74,11 @@ impl<O: NandObserver> TranslationLayer<O> for BlockMap {
                 if self.data.write_in_place(nand, logical)? {
                     return Ok(());
                 }
-                Replacement {
-                    logical_block,
-                    block: self.data.take(nand, Temperature::Hot)?,
-                    copied: false,
-                }
+                Replacement { logical_block, block: self.data.take(nand, Temperature::Hot)?, copied: false }
             }
         };
         let before = nand.written(open.block)..offset;
-        open.copied |= self
-            .data
-            .gather(nand, logical_block, before, open.block, NandCause::Merge)
-            > 0;
+        open.copied |= self.data.gather(nand, logical_block, before, open.block, NandCause::Merge) > 0;
         self.data.program(nand, logical, open.block, offset);
         self.replacement = Some(open);
         if nand.is_full(open.block) {

@@ -17,12 +17,7 @@ pub(super) struct DataBlocks {
 }
 
 impl DataBlocks {
-    pub(super) fn new(
-        blocks: u32,
-        pages_per_block: u32,
-        logical_pages: u32,
-        wear: WearLevelling,
-    ) -> Self {
+    pub(super) fn new(blocks: u32, pages_per_block: u32, logical_pages: u32, wear: WearLevelling) -> Self {
         Self {
             pages: vec![NONE; logical_pages as usize],
             blocks: vec![NONE; logical_pages.div_ceil(pages_per_block) as usize],
@@ -39,10 +34,7 @@ impl DataBlocks {
     /// The logical block and the offset in it.
     #[inline]
     pub(super) fn split(&self, logical: u32) -> (u32, u32) {
-        (
-            logical / self.pages_per_block,
-            logical % self.pages_per_block,
-        )
+        (logical / self.pages_per_block, logical % self.pages_per_block)
     }
 
     #[inline]
@@ -65,13 +57,7 @@ impl DataBlocks {
     }
 
     /// Programs new content of a logical page into a slot of a block.
-    pub(super) fn program<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical: u32,
-        block: u32,
-        slot: u32,
-    ) {
+    pub(super) fn program<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical: u32, block: u32, slot: u32) {
         let page = nand.program_at(block, slot, logical, NandCause::Host);
         let before = std::mem::replace(&mut self.pages[logical as usize], page);
         if before != NONE {
@@ -81,11 +67,7 @@ impl DataBlocks {
 
     /// Writes a page to its slot of the data block if that slot is still blank and in order; false
     /// if it is not. A logical block without a data block gets one.
-    pub(super) fn write_in_place<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical: u32,
-    ) -> Result<bool, OutOfBlocks> {
+    pub(super) fn write_in_place<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<bool, OutOfBlocks> {
         let (logical_block, offset) = self.split(logical);
         let mut block = self.blocks[logical_block as usize];
         if block == NONE {
@@ -99,21 +81,12 @@ impl DataBlocks {
         Ok(fits)
     }
 
-    pub(super) fn take<O: NandObserver>(
-        &mut self,
-        nand: &Nand<O>,
-        temperature: Temperature,
-    ) -> Result<u32, OutOfBlocks> {
+    pub(super) fn take<O: NandObserver>(&mut self, nand: &Nand<O>, temperature: Temperature) -> Result<u32, OutOfBlocks> {
         self.free.take(nand.wear(), temperature).ok_or(OutOfBlocks)
     }
 
     /// Erases a block that has no valid pages left.
-    pub(super) fn release<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        block: u32,
-        cause: NandCause,
-    ) {
+    pub(super) fn release<O: NandObserver>(&mut self, nand: &mut Nand<O>, block: u32, cause: NandCause) {
         if nand.erase(block, cause) {
             self.free.put(block);
         }
@@ -135,8 +108,7 @@ impl DataBlocks {
         for logical in (first + range.start).min(end)..end {
             let from = self.pages[logical as usize];
             if from != NONE {
-                self.pages[logical as usize] =
-                    nand.copy_to(from, to, logical - first, logical, cause);
+                self.pages[logical as usize] = nand.copy_to(from, to, logical - first, logical, cause);
                 copies += 1;
             }
         }
@@ -145,13 +117,7 @@ impl DataBlocks {
 
     /// Makes `block` the data block of a logical block and erases its previous data block, which must
     /// have no valid pages left.
-    pub(super) fn replace<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical_block: u32,
-        block: u32,
-        cause: NandCause,
-    ) {
+    pub(super) fn replace<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical_block: u32, block: u32, cause: NandCause) {
         let before = std::mem::replace(&mut self.blocks[logical_block as usize], block);
         if before != NONE {
             self.release(nand, before, cause);

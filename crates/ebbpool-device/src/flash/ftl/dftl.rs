@@ -119,20 +119,11 @@ impl MapStorage for CachedMap {
             return Ok(());
         }
         let at = if (self.entries.len() as u32) < self.capacity {
-            self.entries.push(Entry {
-                logical,
-                older: NONE,
-                newer: NONE,
-                dirty: false,
-            });
+            self.entries.push(Entry { logical, older: NONE, newer: NONE, dirty: false });
             self.entries.len() as u32 - 1
         } else {
             let oldest = self.oldest;
-            let Entry {
-                logical: evicted,
-                dirty,
-                ..
-            } = self.entries[oldest as usize];
+            let Entry { logical: evicted, dirty, .. } = self.entries[oldest as usize];
             if dirty {
                 self.rewrite(rotation, nand, evicted / self.entries_per_page)?;
             }
@@ -151,11 +142,7 @@ impl MapStorage for CachedMap {
         Ok(())
     }
 
-    fn follow<O: NandObserver>(
-        &mut self,
-        rotation: &mut Rotation,
-        nand: &mut Nand<O>,
-    ) -> Result<(), OutOfBlocks> {
+    fn follow<O: NandObserver>(&mut self, rotation: &mut Rotation, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         let mut outdated = std::mem::take(&mut self.outdated);
         outdated.clear();
         for logical in rotation.moved().drain(..) {
@@ -166,9 +153,7 @@ impl MapStorage for CachedMap {
         }
         outdated.sort_unstable();
         outdated.dedup();
-        let result = outdated
-            .iter()
-            .try_for_each(|&page| self.rewrite(rotation, nand, page));
+        let result = outdated.iter().try_for_each(|&page| self.rewrite(rotation, nand, page));
         self.outdated = outdated;
         result
     }

@@ -47,11 +47,8 @@ impl Fast {
     /// The sequential log block becomes a data block, completed by copies if it is not full.
     fn merge_sequential<O: NandObserver>(&mut self, nand: &mut Nand<O>, log: SequentialLog) {
         let rest = nand.written(log.block)..nand.geometry().pages_per_block;
-        let copies = self
-            .data
-            .gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
-        self.data
-            .replace(nand, log.logical_block, log.block, NandCause::Merge);
+        let copies = self.data.gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
+        self.data.replace(nand, log.logical_block, log.block, NandCause::Merge);
         self.sequential = None;
         match copies {
             0 => self.merges.switch += 1,
@@ -61,18 +58,13 @@ impl Fast {
 
     /// Frees the oldest random log block: every logical block that has a valid page in it is merged
     /// fully.
-    fn reclaim<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        victim: u32,
-    ) -> Result<(), OutOfBlocks> {
+    fn reclaim<O: NandObserver>(&mut self, nand: &mut Nand<O>, victim: u32) -> Result<(), OutOfBlocks> {
         for slot in 0..nand.written(victim) {
             let Some(logical) = nand.owner(nand.geometry().page(victim, slot)) else {
                 continue;
             };
             let (logical_block, _) = self.data.split(logical);
-            self.data
-                .merge_fully(nand, logical_block, Temperature::Hot, NandCause::Merge)?;
+            self.data.merge_fully(nand, logical_block, Temperature::Hot, NandCause::Merge)?;
             self.merges.full += 1;
             if let Some(log) = self.sequential
                 && log.logical_block == logical_block
@@ -88,9 +80,7 @@ impl Fast {
 
     fn level_wear<O: NandObserver>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         let sequential = self.sequential;
-        self.data.level_wear(nand, |logical_block| {
-            sequential.is_some_and(|log| log.logical_block == logical_block)
-        })
+        self.data.level_wear(nand, |logical_block| sequential.is_some_and(|log| log.logical_block == logical_block))
     }
 
     fn write_sequentially<O: NandObserver>(
@@ -108,11 +98,7 @@ impl Fast {
         Ok(())
     }
 
-    fn write_randomly<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        logical: u32,
-    ) -> Result<(), OutOfBlocks> {
+    fn write_randomly<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         let block = match self.random.back() {
             Some(&block) if !nand.is_full(block) => block,
             _ => {
@@ -140,9 +126,7 @@ impl<O: NandObserver> TranslationLayer<O> for Fast {
 
     fn write(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         let (logical_block, offset) = self.data.split(logical);
-        let here = self
-            .sequential
-            .filter(|log| log.logical_block == logical_block);
+        let here = self.sequential.filter(|log| log.logical_block == logical_block);
         if let Some(log) = here
             && offset == nand.written(log.block)
         {
@@ -160,10 +144,7 @@ impl<O: NandObserver> TranslationLayer<O> for Fast {
             self.merge_sequential(nand, log);
             self.level_wear(nand)?;
         }
-        let log = SequentialLog {
-            logical_block,
-            block: self.data.take(nand, Temperature::Hot)?,
-        };
+        let log = SequentialLog { logical_block, block: self.data.take(nand, Temperature::Hot)? };
         self.sequential = Some(log);
         self.write_sequentially(nand, logical, log)
     }

@@ -19,11 +19,7 @@ pub(in super::super) trait MapStorage {
     ) -> Result<(), OutOfBlocks>;
 
     /// Updates the table for the pages in `rotation.moved()`, which have moved.
-    fn follow<O: NandObserver>(
-        &mut self,
-        rotation: &mut Rotation,
-        nand: &mut Nand<O>,
-    ) -> Result<(), OutOfBlocks>;
+    fn follow<O: NandObserver>(&mut self, rotation: &mut Rotation, nand: &mut Nand<O>) -> Result<(), OutOfBlocks>;
 }
 
 /// The whole table is in memory and costs nothing.
@@ -37,22 +33,12 @@ impl MapStorage for ResidentMap {
     }
 
     #[inline]
-    fn access<O: NandObserver>(
-        &mut self,
-        _: &mut Rotation,
-        _: &mut Nand<O>,
-        _: u32,
-        _: bool,
-    ) -> Result<(), OutOfBlocks> {
+    fn access<O: NandObserver>(&mut self, _: &mut Rotation, _: &mut Nand<O>, _: u32, _: bool) -> Result<(), OutOfBlocks> {
         Ok(())
     }
 
     #[inline]
-    fn follow<O: NandObserver>(
-        &mut self,
-        _: &mut Rotation,
-        _: &mut Nand<O>,
-    ) -> Result<(), OutOfBlocks> {
+    fn follow<O: NandObserver>(&mut self, _: &mut Rotation, _: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         Ok(())
     }
 }
@@ -67,11 +53,7 @@ pub(in super::super) struct PageMapped<M> {
 
 impl<M: MapStorage> PageMapped<M> {
     pub(in super::super) fn new(blocks: u32, plan: RotationPlan, storage: M) -> Self {
-        Self {
-            rotation: Rotation::new(blocks, plan),
-            storage,
-            merges: Merges::default(),
-        }
+        Self { rotation: Rotation::new(blocks, plan), storage, merges: Merges::default() }
     }
 
     #[inline]
@@ -109,25 +91,21 @@ impl<O: NandObserver, M: MapStorage> TranslationLayer<O> for PageMapped<M> {
         if self.storage.lookup_may_write(logical) {
             self.make_room(nand)?;
         }
-        self.storage
-            .access(&mut self.rotation, nand, logical, false)
+        self.storage.access(&mut self.rotation, nand, logical, false)
     }
 
     #[inline]
     fn write(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         self.make_room(nand)?;
-        self.storage
-            .access(&mut self.rotation, nand, logical, true)?;
+        self.storage.access(&mut self.rotation, nand, logical, true)?;
         self.rotation.tick();
-        self.rotation
-            .append(nand, logical, Frontier::Host, NandCause::Host)
+        self.rotation.append(nand, logical, Frontier::Host, NandCause::Host)
     }
 
     fn trim(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         if self.rotation.page_of(logical).is_some() {
             self.make_room(nand)?;
-            self.storage
-                .access(&mut self.rotation, nand, logical, true)?;
+            self.storage.access(&mut self.rotation, nand, logical, true)?;
             self.rotation.forget(nand, logical);
         }
         Ok(())

@@ -131,10 +131,7 @@ impl Rotation {
 
     /// The index of the open block for a page of this kind.
     #[inline]
-    #[cfg_attr(
-        not(test),
-        expect(unused_variables, reason = "only an oracle looks at the page")
-    )]
+    #[cfg_attr(not(test), expect(unused_variables, reason = "only an oracle looks at the page"))]
     fn index(&self, frontier: Frontier, owner: u32) -> usize {
         match (frontier, self.placement) {
             (Frontier::Map, _) => 2,
@@ -151,11 +148,7 @@ impl Rotation {
 
     /// The open block at `index`, with room for one more page.
     #[inline]
-    fn open_block<O: NandObserver>(
-        &mut self,
-        nand: &Nand<O>,
-        index: usize,
-    ) -> Result<u32, OutOfBlocks> {
+    fn open_block<O: NandObserver>(&mut self, nand: &Nand<O>, index: usize) -> Result<u32, OutOfBlocks> {
         let block = self.open[index];
         if block != NONE && !nand.is_full(block) {
             return Ok(block);
@@ -163,19 +156,12 @@ impl Rotation {
         self.open_next(nand, index)
     }
 
-    fn open_next<O: NandObserver>(
-        &mut self,
-        nand: &Nand<O>,
-        index: usize,
-    ) -> Result<u32, OutOfBlocks> {
+    fn open_next<O: NandObserver>(&mut self, nand: &Nand<O>, index: usize) -> Result<u32, OutOfBlocks> {
         let temperature = match index {
             COLD | MOVED => Temperature::Cold,
             _ => Temperature::Hot,
         };
-        let next = self
-            .free
-            .take(nand.wear(), temperature)
-            .ok_or(OutOfBlocks)?;
+        let next = self.free.take(nand.wear(), temperature).ok_or(OutOfBlocks)?;
         let full = std::mem::replace(&mut self.open[index], next);
         if full != NONE {
             self.close(nand, full);
@@ -235,17 +221,12 @@ impl Rotation {
         let block = nand.invalidate(page);
         if self.closed[block as usize] {
             self.closed_valid -= 1;
-            self.cleaner
-                .page_invalidated(block, nand.valid(block), self.host_writes);
+            self.cleaner.page_invalidated(block, nand.valid(block), self.host_writes);
         }
     }
 
     /// Cleans one block: the policy's victim, or with `emptiest` the block with the fewest valid pages.
-    pub(super) fn clean_one<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-        emptiest: bool,
-    ) -> Result<(), OutOfBlocks> {
+    pub(super) fn clean_one<O: NandObserver>(&mut self, nand: &mut Nand<O>, emptiest: bool) -> Result<(), OutOfBlocks> {
         if self.closed_valid == self.closed_pages {
             return Err(OutOfBlocks);
         }
@@ -273,11 +254,7 @@ impl Rotation {
     }
 
     fn choose<O: NandObserver>(&mut self, nand: &Nand<O>) -> Option<u32> {
-        let view = VictimView {
-            wear: nand.wear(),
-            valid: nand.valid_by_block(),
-            now: self.host_writes,
-        };
+        let view = VictimView { wear: nand.wear(), valid: nand.valid_by_block(), now: self.host_writes };
         self.cleaner.victim(&view)
     }
 
@@ -299,9 +276,7 @@ impl Rotation {
         let blocks_for = |pages: u32, frontier: Frontier| {
             let open = self.open[self.index(frontier, 0)];
             let room = if open == NONE { 0 } else { nand.room(open) };
-            pages
-                .saturating_sub(room)
-                .div_ceil(nand.geometry().pages_per_block)
+            pages.saturating_sub(room).div_ceil(nand.geometry().pages_per_block)
         };
         let needed = blocks_for(data, frontier) + blocks_for(map, Frontier::Map);
         needed <= self.free.len()
@@ -344,10 +319,7 @@ impl Rotation {
     /// Moves the data of the least worn closed block to a block that was the most worn free one when it
     /// was opened; false if no closed block is so little worn. The data of several such blocks fill that
     /// block: if it were closed half empty it would be the next victim, and wear out.
-    pub(super) fn level_wear<O: NandObserver>(
-        &mut self,
-        nand: &mut Nand<O>,
-    ) -> Result<bool, OutOfBlocks> {
+    pub(super) fn level_wear<O: NandObserver>(&mut self, nand: &mut Nand<O>) -> Result<bool, OutOfBlocks> {
         let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
         let Some(block) = closed.min_by_key(|&block| nand.wear().erases_of(block)) else {
             return Ok(false);

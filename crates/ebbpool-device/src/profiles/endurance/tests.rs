@@ -14,10 +14,7 @@ fn rated_writes_are_terabytes() {
     let rated = endurance("tbw = { value = 600, basis = \"datasheet\", source = \"x\" }\n");
     assert_eq!((rated.host_bytes, rated.range), (600e12, None));
     assert_eq!(rated.basis, Basis::Datasheet);
-    assert_eq!(
-        rated.assumption,
-        "The device is rated for 600 TB of writes."
-    );
+    assert_eq!(rated.assumption, "The device is rated for 600 TB of writes.");
     let rated = endurance("tbw = { value = 75, range = [75, 150] }\n");
     assert_eq!(rated.range, Some([75e12, 150e12]));
     assert_eq!(rated.text(), "75 TB (75 to 150)");
@@ -31,10 +28,7 @@ fn drive_writes_a_day_last_for_the_warranty() {
     assert_eq!(rated.host_bytes, 3.0 * 32e9 * 365.0 * 5.0);
     assert_eq!(rated.range, Some([58.4e12, 175.2e12]));
     assert_eq!(rated.text(), "175 TB (58.4 to 175)");
-    assert_eq!(
-        rated.assumption,
-        "The device is rated for 3 (1 to 3) drive writes a day of its 32 GB for 5 years."
-    );
+    assert_eq!(rated.assumption, "The device is rated for 3 (1 to 3) drive writes a day of its 32 GB for 5 years.");
 }
 
 /// 32 GB x 1,000 erases over an amplification of 8.
@@ -90,10 +84,7 @@ fn every_medium_that_wears_has_an_endurance_and_the_others_a_reason() {
         if let Some(endurance) = endurance {
             let [low, high] = endurance.range.unwrap_or([endurance.host_bytes; 2]);
             let name = &profile.name;
-            assert!(
-                low <= endurance.host_bytes && endurance.host_bytes <= high,
-                "{name}"
-            );
+            assert!(low <= endurance.host_bytes && endurance.host_bytes <= high, "{name}");
             assert!(endurance.assumption.ends_with('.'), "{name}");
         }
     }

@@ -31,8 +31,7 @@ fn pages_are_counted_up() {
 /// At queue depth 1: the first page's time, and the transfer of the others.
 #[test]
 fn further_pages_of_a_request_take_their_transfer() {
-    let known =
-        mine("read_us = 100\nwrite_us = 300\ntransfer_read_us = 10\ntransfer_write_us = 20\n");
+    let known = mine("read_us = 100\nwrite_us = 300\ntransfer_read_us = 10\ntransfer_write_us = 20\n");
     assert_eq!(costs(&known, 4096), (100.0, 300.0));
     assert_eq!(costs(&known, 8192), (110.0, 320.0));
     assert_eq!(costs(&known, 16384), (130.0, 360.0));
@@ -121,10 +120,7 @@ fn energy_follows_the_time_of_all_pages() {
     let joules = |page_bytes| {
         let mut device = profile("ssd2").for_pages(Some(page_bytes)).device();
         device.read(0).expect("read");
-        device
-            .energy(130.0)
-            .expect("its power is known")
-            .device_busy_j
+        device.energy(130.0).expect("its power is known").device_busy_j
     };
     assert!((joules(8192) - 0.8 * 130e-6).abs() < 1e-15);
     assert_eq!(joules(16384), 2.0 * joules(8192));
@@ -139,10 +135,7 @@ fn erase_blocks_are_counted_in_pages_of_the_trace() {
     assert_eq!(pages(Some(8192)), Some(16));
     assert_eq!(pages(Some(512)), Some(256));
     assert_eq!(pages(Some(1 << 20)), Some(1));
-    assert_eq!(
-        profile("ssd1").for_pages(Some(8192)).erase_block_pages(),
-        None
-    );
+    assert_eq!(profile("ssd1").for_pages(Some(8192)).erase_block_pages(), None);
     let small = mine("read_us = 1\nwrite_us = 2\nerase_block_bytes = 2048\n");
     assert_eq!(small.for_pages(Some(1024)).erase_block_pages(), None);
 }
@@ -153,22 +146,10 @@ fn notes_say_what_is_charged() {
     assert_eq!(note("sd-a1", Some(4096)), None);
     assert_eq!(note("s3-standard", None), None);
     for (bytes, words) in [
-        (
-            Some(8192),
-            "a page of this trace has 8 KiB, which is 2 pages of sd-a1: each read and write is charged for both",
-        ),
-        (
-            Some(16384),
-            "which is 4 pages of sd-a1: each read and write is charged for all 4",
-        ),
-        (
-            Some(6000),
-            "a page of this trace has 6000 bytes, which takes 2 pages of sd-a1",
-        ),
-        (
-            Some(512),
-            "has 512 bytes, a page of sd-a1 4 KiB: each read and write is charged for a whole page",
-        ),
+        (Some(8192), "a page of this trace has 8 KiB, which is 2 pages of sd-a1: each read and write is charged for both"),
+        (Some(16384), "which is 4 pages of sd-a1: each read and write is charged for all 4"),
+        (Some(6000), "a page of this trace has 6000 bytes, which takes 2 pages of sd-a1"),
+        (Some(512), "has 512 bytes, a page of sd-a1 4 KiB: each read and write is charged for a whole page"),
         (
             None,
             "the trace states no page size: each read and write is charged for one page of sd-a1, 4 KiB; state the page size",
@@ -184,12 +165,7 @@ fn notes_say_what_is_charged() {
 fn pages_of_the_devices_size_cost_what_the_profile_says() {
     for profile in DeviceProfile::all().expect("the list is sound") {
         let paged = profile.for_pages(profile.page_size);
-        assert_eq!(
-            paged.operation_costs(),
-            profile.operation_costs(),
-            "{}",
-            profile.name
-        );
+        assert_eq!(paged.operation_costs(), profile.operation_costs(), "{}", profile.name);
         assert_eq!(paged.write_cache(), profile.write_cache());
         assert_eq!(paged.erase_block_pages(), profile.erase_block_pages());
         assert_eq!(paged.note(), None);

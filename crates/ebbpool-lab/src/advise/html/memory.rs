@@ -5,9 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::advise::{Advice, MemoryPoint, SystemLoad};
 use crate::numbers::grouped;
-use crate::report::chart::{
-    Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks, in_page,
-};
+use crate::report::chart::{Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks, in_page};
 
 /// Widths of the picture in pixels: on a wide screen, and on one that has room for no more than a panel.
 const BROAD: u32 = 880;
@@ -36,8 +34,7 @@ pub(super) fn figure(advice: &Advice) -> Markup {
 }
 
 fn csv(advice: &Advice) -> String {
-    let mut text =
-        String::from("frames,policy,cost,cost_now,writes_per_reference,bytes_written_per_day\n");
+    let mut text = String::from("frames,policy,cost,cost_now,writes_per_reference,bytes_written_per_day\n");
     for point in &advice.curve {
         let bytes = point.bytes_written_per_day;
         let cells = [
@@ -63,10 +60,7 @@ struct WriteUnit {
 
 impl WriteUnit {
     fn for_advice(advice: &Advice) -> Self {
-        let bytes = advice
-            .curve
-            .iter()
-            .filter_map(|it| it.bytes_written_per_day);
+        let bytes = advice.curve.iter().filter_map(|it| it.bytes_written_per_day);
         let bytes = bytes.chain(advice.now.bytes_written_per_day);
         match bytes.reduce(f64::max) {
             Some(most) => {
@@ -75,27 +69,14 @@ impl WriteUnit {
                     most if most >= 1e9 => (1e-9, "GB"),
                     _ => (1e-6, "MB"),
                 };
-                WriteUnit {
-                    label: format!("{unit} written a day"),
-                    factor,
-                    in_bytes: true,
-                }
+                WriteUnit { label: format!("{unit} written a day"), factor, in_bytes: true }
             }
-            None => WriteUnit {
-                label: "page writes per reference".into(),
-                factor: 1.0,
-                in_bytes: false,
-            },
+            None => WriteUnit { label: "page writes per reference".into(), factor: 1.0, in_bytes: false },
         }
     }
 
     fn value(&self, bytes: Option<f64>, per_reference: f64) -> f64 {
-        self.factor
-            * if self.in_bytes {
-                bytes.unwrap_or(0.0)
-            } else {
-                per_reference
-            }
+        self.factor * if self.in_bytes { bytes.unwrap_or(0.0) } else { per_reference }
     }
 }
 
@@ -113,23 +94,12 @@ impl<'a> Lines<'a> {
         // The best policy changes with the size: its line has the colour of Ebbpool's own policy, and no dashes.
         let best = Mark::of_policy("ebb");
         let present = Mark::of_policy(advice.now.policy.as_str());
-        Lines {
-            advice,
-            marks: Mark::of_lines(&[best, present, None, None]),
-        }
+        Lines { advice, marks: Mark::of_lines(&[best, present, None, None]) }
     }
 
     fn series(&self, at: usize, name: String, values: Values) -> Option<DataSeries> {
-        let points = values.into_iter().map(|(x, y)| DataPoint {
-            x,
-            y,
-            interval: None,
-        });
-        Some(DataSeries {
-            name,
-            mark: *self.marks.get(at)?,
-            points: points.collect(),
-        })
+        let points = values.into_iter().map(|(x, y)| DataPoint { x, y, interval: None });
+        Some(DataSeries { name, mark: *self.marks.get(at)?, points: points.collect() })
     }
 
     /// The value at each size of the curve.
@@ -162,10 +132,7 @@ impl<'a> Lines<'a> {
             let values = values.filter(|_| load.frames > 0)?;
             self.series(at, named(when, load), values)
         };
-        [
-            mark(2, "now", &self.advice.now, now),
-            mark(3, "then", &self.advice.then, then),
-        ]
+        [mark(2, "now", &self.advice.now, now), mark(3, "then", &self.advice.then, then)]
     }
 
     /// The bills. Those of the curve and of runs on a simulated device differ: the marks lie on the lines.
@@ -175,25 +142,18 @@ impl<'a> Lines<'a> {
             let point = points.find(|it| it.frames == load.frames);
             point.map_or(load.cost, value)
         };
-        let marks = self.now_and_then(
-            bill_at(&self.advice.now, |it| it.cost_now),
-            bill_at(&self.advice.then, |it| it.cost),
-        );
+        let marks = self.now_and_then(bill_at(&self.advice.now, |it| it.cost_now), bill_at(&self.advice.then, |it| it.cost));
         let lines = [self.best(|it| it.cost), self.present(|it| it.cost_now)];
         lines.into_iter().chain(marks).flatten().collect()
     }
 
     fn writes(&self, unit: &WriteUnit) -> Vec<DataSeries> {
-        let of_load =
-            |load: &SystemLoad| unit.value(load.bytes_written_per_day, load.writes_per_reference);
+        let of_load = |load: &SystemLoad| unit.value(load.bytes_written_per_day, load.writes_per_reference);
         let (now, then) = (of_load(&self.advice.now), of_load(&self.advice.then));
         // The curve has the writes of the best policies only; those of a device without a cache are the same at each size.
         let level = Some(now).filter(|_| self.advice.uncached);
         let best = |it: &MemoryPoint| unit.value(it.bytes_written_per_day, it.writes_per_reference);
-        let lines = [
-            self.best(best),
-            level.and_then(|level| self.present(|_| level)),
-        ];
+        let lines = [self.best(best), level.and_then(|level| self.present(|_| level))];
         let marks = self.now_and_then(now, then);
         lines.into_iter().chain(marks).flatten().collect()
     }
@@ -207,10 +167,7 @@ fn picture(advice: &Advice) -> Picture {
     Picture {
         id: "memory".into(),
         title: "The bill and the writes against memory".into(),
-        panels: vec![
-            panel(advice, "Bill", bill, lines.bills()),
-            panel(advice, "Writes", unit.label, writes),
-        ],
+        panels: vec![panel(advice, "Bill", bill, lines.bills()), panel(advice, "Writes", unit.label, writes)],
         kind: PlotKind::Lines,
         has_legend: true,
     }
@@ -218,9 +175,7 @@ fn picture(advice: &Advice) -> Picture {
 
 fn panel(advice: &Advice, title: &str, label: String, series: Vec<DataSeries>) -> Panel {
     let sizes = advice.curve.iter().map(|it| it.frames as f64);
-    let (least, most) = sizes.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), size| {
-        (least.min(size), most.max(size))
-    });
+    let (least, most) = sizes.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), size| (least.min(size), most.max(size)));
     // A single size has an axis around it.
     let range = match least < most {
         true => least..most,
@@ -246,12 +201,7 @@ fn panel(advice: &Advice, title: &str, label: String, series: Vec<DataSeries>) -
             is_log: true,
             ticks: Ticks::At(advice.curve.iter().map(tick).collect()),
         },
-        y: Axis {
-            label,
-            range: 0.0..if top > 0.0 { 1.05 * top } else { 1.0 },
-            is_log: false,
-            ticks: Ticks::Round(""),
-        },
+        y: Axis { label, range: 0.0..if top > 0.0 { 1.05 * top } else { 1.0 }, is_log: false, ticks: Ticks::Round("") },
         series,
     }
 }

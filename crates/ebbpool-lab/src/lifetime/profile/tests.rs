@@ -5,33 +5,19 @@ use super::*;
 use crate::pricing::PricingRequest;
 
 fn endurance(range: Option<[f64; 2]>) -> Endurance {
-    Endurance {
-        host_bytes: 4e12,
-        range,
-        basis: Basis::Typical,
-        assumption: String::new(),
-    }
+    Endurance { host_bytes: 4e12, range, basis: Basis::Typical, assumption: String::new() }
 }
 
 fn pricing(device: &str, page_size: Option<u64>) -> Pricing {
     let request = PricingRequest::new(None, Some(device)).expect("a request");
-    let metadata = ebbpool_trace::Metadata {
-        page_size,
-        ..Default::default()
-    };
+    let metadata = ebbpool_trace::Metadata { page_size, ..Default::default() };
     Pricing::new(&request, &metadata).expect("prices")
 }
 
 /// A day of 86,400 s, in which the device works for the given seconds.
 fn day(writes: u64, busy_seconds: f64, failed: Option<&str>) -> DeviceOutcome {
     DeviceOutcome {
-        report: DeviceReport {
-            unit: Unit::Microseconds,
-            reads: 1,
-            writes,
-            read_cost: 0.0,
-            write_cost: busy_seconds * 1e6,
-        },
+        report: DeviceReport { unit: Unit::Microseconds, reads: 1, writes, read_cost: 0.0, write_cost: busy_seconds * 1e6 },
         idle_us: Some((86_400.0 - busy_seconds) * 1e6),
         energy: None,
         flash: None,

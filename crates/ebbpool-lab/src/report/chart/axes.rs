@@ -20,13 +20,7 @@ pub(super) struct Scale {
 impl Scale {
     /// An axis that runs from `low` at the position `from` to `high` at the position `to`.
     pub(super) fn new((low, high): (f64, f64), is_log: bool, (from, to): (f64, f64)) -> Self {
-        Scale {
-            low,
-            high,
-            is_log,
-            from,
-            to,
-        }
+        Scale { low, high, is_log, from, to }
     }
 
     /// The position of a value.
@@ -53,9 +47,7 @@ pub(super) fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     }
     let power = rough.log10().floor() as i32 - 1;
     let steps = [10.0, 20.0, 25.0, 50.0];
-    let digits = steps
-        .iter()
-        .find(|digits| decimal(**digits, power) >= rough);
+    let digits = steps.iter().find(|digits| decimal(**digits, power) >= rough);
     let digits = digits.copied().unwrap_or(100.0);
     let step = decimal(digits, power);
     let first = (low / step - SLACK).ceil() as i64;
@@ -90,9 +82,7 @@ pub(super) fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 
 /// The texts of a linear axis' ticks: one unit for all of them, and the same number of decimals.
 pub(super) fn tick_texts(ticks: &[f64]) -> Vec<String> {
-    let size = ticks
-        .iter()
-        .fold(0.0, |size: f64, tick| size.max(tick.abs()));
+    let size = ticks.iter().fold(0.0, |size: f64, tick| size.max(tick.abs()));
     let (unit, name) = match size {
         size if size >= 1e6 => (1e6, " M"),
         size if size >= 1e4 => (1e3, " k"),
@@ -174,11 +164,7 @@ mod tests {
 
     #[test]
     fn ticks_are_those_of_the_page() {
-        let Cases {
-            linear,
-            logarithmic,
-            ..
-        } = cases();
+        let Cases { linear, logarithmic, .. } = cases();
         for (low, high, most, ticks) in linear {
             assert_eq!(linear_ticks(low, high, most), ticks, "{low} {high} {most}");
         }
@@ -189,11 +175,7 @@ mod tests {
 
     #[test]
     fn texts_are_those_of_the_page() {
-        let Cases {
-            texts,
-            short: numbers,
-            ..
-        } = cases();
+        let Cases { texts, short: numbers, .. } = cases();
         for (ticks, expected) in texts {
             assert_eq!(tick_texts(&ticks), expected, "{ticks:?}");
         }

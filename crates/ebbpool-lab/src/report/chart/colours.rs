@@ -56,18 +56,8 @@ const OF_PAGES: [Colour; 4] = [
 
 impl Hue {
     /// All hues.
-    pub const ALL: [Hue; 10] = [
-        Hue::Ink,
-        Hue::Grey,
-        Hue::Blue,
-        Hue::Amber,
-        Hue::Red,
-        Hue::Pink,
-        Hue::Green,
-        Hue::Purple,
-        Hue::Cyan,
-        Hue::Olive,
-    ];
+    pub const ALL: [Hue; 10] =
+        [Hue::Ink, Hue::Grey, Hue::Blue, Hue::Amber, Hue::Red, Hue::Pink, Hue::Green, Hue::Purple, Hue::Cyan, Hue::Olive];
 
     pub(super) const fn colour(self) -> Colour {
         match self {

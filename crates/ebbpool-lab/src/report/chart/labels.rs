@@ -70,11 +70,7 @@ pub(super) struct LabelLine {
 impl Labels {
     fn in_rows(lines: Vec<LabelLine>) -> Self {
         let rows = lines.iter().map(|line| line.row + 1).max().unwrap_or(1);
-        Labels {
-            lines,
-            turned: false,
-            height: f64::from(LAYOUT.line) * rows as f64,
-        }
+        Labels { lines, turned: false, height: f64::from(LAYOUT.line) * rows as f64 }
     }
 
     /// The names of ticks, which are `room` apart: below their ticks, turned, or as letters.
@@ -110,18 +106,10 @@ impl Labels {
             let first = scale.at(tick.at) - line * texts.len().saturating_sub(1) as f64 / 2.0;
             for (row, text) in texts.into_iter().enumerate() {
                 height = height.max(width(&text, LAYOUT.font));
-                lines.push(LabelLine {
-                    x: first + line * row as f64,
-                    row: 0,
-                    text,
-                });
+                lines.push(LabelLine { x: first + line * row as f64, row: 0, text });
             }
         }
-        Some(Labels {
-            lines,
-            turned: true,
-            height: height + 4.0,
-        })
+        Some(Labels { lines, turned: true, height: height + 4.0 })
     }
 
     /// The numbers of ticks between the picture's left end and `edge`. In several rows where one has no room
@@ -171,10 +159,7 @@ mod tests {
     use super::*;
 
     fn ticks(all: &[&str]) -> Vec<Tick> {
-        let tick = |(at, text): (usize, &&str)| Tick {
-            at: at as f64,
-            text: text.to_string(),
-        };
+        let tick = |(at, text): (usize, &&str)| Tick { at: at as f64, text: text.to_string() };
         all.iter().enumerate().map(tick).collect()
     }
 
@@ -210,19 +195,13 @@ mod tests {
 
     #[test]
     fn letters_go_on_after_the_last() {
-        assert_eq!(
-            [0, 25, 26, 701, 702].map(letter),
-            ["A", "Z", "AA", "ZZ", "AAA"]
-        );
+        assert_eq!([0, 25, 26, 701, 702].map(letter), ["A", "Z", "AA", "ZZ", "AAA"]);
     }
 
     #[test]
     fn numbers_leave_each_other_room() {
         let scale = Scale::new((0.0, 1.0), false, (60.0, 400.0));
-        let tick = |at: f64| Tick {
-            at,
-            text: at.to_string(),
-        };
+        let tick = |at: f64| Tick { at, text: at.to_string() };
         let close: Vec<Tick> = [0.01, 0.05, 0.1, 0.2, 0.9].map(tick).into();
         let labels = Labels::of_numbers(&close, &scale, 416.0);
         let rows: Vec<usize> = labels.lines.iter().map(|line| line.row).collect();

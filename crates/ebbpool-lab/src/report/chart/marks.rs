@@ -24,16 +24,8 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    const ALL: [Shape; 8] = [
-        Shape::Circle,
-        Shape::Square,
-        Shape::Triangle,
-        Shape::Diamond,
-        Shape::Wedge,
-        Shape::Plus,
-        Shape::Cross,
-        Shape::Bar,
-    ];
+    const ALL: [Shape; 8] =
+        [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::Wedge, Shape::Plus, Shape::Cross, Shape::Bar];
 
     /// The outline, in a square from -1 to 1.
     pub(super) const fn outline(self) -> &'static str {
@@ -44,9 +36,7 @@ impl Shape {
             Shape::Diamond => "M0-1.3L1.15 0 0 1.3-1.15 0Z",
             Shape::Wedge => "M0 1.1L1.1-.85H-1.1Z",
             Shape::Plus => "M-.4-1.15H.4V-.4H1.15V.4H.4V1.15H-.4V.4H-1.15V-.4H-.4Z",
-            Shape::Cross => {
-                "M0-.55L.6-1.15 1.15-.6 .55 0 1.15 .6 .6 1.15 0 .55-.6 1.15-1.15 .6-.55 0-1.15-.6-.6-1.15Z"
-            }
+            Shape::Cross => "M0-.55L.6-1.15 1.15-.6 .55 0 1.15 .6 .6 1.15 0 .55-.6 1.15-1.15 .6-.55 0-1.15-.6-.6-1.15Z",
             Shape::Bar => "M-1.2-.45H1.2V.45H-1.2Z",
         }
     }
@@ -66,21 +56,11 @@ pub struct Mark {
 }
 
 const fn full(hue: Hue, dash: usize, shape: Shape) -> Mark {
-    Mark {
-        hue,
-        dash,
-        shape,
-        hollow: false,
-    }
+    Mark { hue, dash, shape, hollow: false }
 }
 
 const fn hollow(hue: Hue, dash: usize, shape: Shape) -> Mark {
-    Mark {
-        hue,
-        dash,
-        shape,
-        hollow: true,
-    }
+    Mark { hue, dash, shape, hollow: true }
 }
 
 /// The mark of each policy by its name in the registry, and of what experiments call `optimum`. Policies of a family
@@ -140,18 +120,8 @@ const OF_POLICIES: [(&str, Mark); 51] = [
 ];
 
 /// Hues of lines that are not of one policy, in the order in which lines get them.
-const HUES_OF_LINES: [Hue; 10] = [
-    Hue::Ink,
-    Hue::Amber,
-    Hue::Cyan,
-    Hue::Green,
-    Hue::Red,
-    Hue::Purple,
-    Hue::Pink,
-    Hue::Blue,
-    Hue::Grey,
-    Hue::Olive,
-];
+const HUES_OF_LINES: [Hue; 10] =
+    [Hue::Ink, Hue::Amber, Hue::Cyan, Hue::Green, Hue::Red, Hue::Purple, Hue::Pink, Hue::Blue, Hue::Grey, Hue::Olive];
 
 impl Mark {
     /// The mark of a policy by its name in the registry.
@@ -190,11 +160,7 @@ impl Mark {
         let shape = shapes.min_by_key(|shape| uses(&|mark: &Mark| mark.shape == *shape));
         let dashes = 0..DASHES.len();
         let dash = dashes.min_by_key(|dash| uses(&|mark: &Mark| mark.dash == *dash));
-        let mut mark = full(
-            hue,
-            own.map_or(dash.unwrap_or(0), |own| own.dash),
-            shape.unwrap_or(Shape::Circle),
-        );
+        let mut mark = full(hue, own.map_or(dash.unwrap_or(0), |own| own.dash), shape.unwrap_or(Shape::Circle));
         for _ in 0..Shape::ALL.len() * DASHES.len() * 2 {
             if !all.contains(&mark) {
                 break;
@@ -225,21 +191,13 @@ impl Mark {
         let mark = Mark::of_policy(name).unwrap_or_else(|| {
             // Ink and grey belong to the policies that others are compared with.
             let hash = hash(name);
-            full(
-                Hue::ALL[2 + hash % (Hue::ALL.len() - 2)],
-                (hash >> 4) % DASHES.len(),
-                Shape::Circle.after(hash >> 8),
-            )
+            full(Hue::ALL[2 + hash % (Hue::ALL.len() - 2)], (hash >> 4) % DASHES.len(), Shape::Circle.after(hash >> 8))
         });
         match policy == name {
             true => mark,
             false => {
                 let hash = hash(policy);
-                Mark {
-                    dash: (mark.dash + 1 + hash % 3) % DASHES.len(),
-                    shape: mark.shape.after(hash >> 4),
-                    ..mark
-                }
+                Mark { dash: (mark.dash + 1 + hash % 3) % DASHES.len(), shape: mark.shape.after(hash >> 4), ..mark }
             }
         }
     }
@@ -253,12 +211,7 @@ impl Mark {
             true => (self.dash + 1) % DASHES.len(),
             false => self.dash,
         };
-        Mark {
-            hue: self.hue,
-            dash,
-            shape,
-            hollow,
-        }
+        Mark { hue: self.hue, dash, shape, hollow }
     }
 }
 
@@ -316,11 +269,7 @@ mod tests {
             }
         }
         for entry in registry::entries() {
-            assert!(
-                Mark::of_policy(entry.name).is_some(),
-                "{} has no mark",
-                entry.name
-            );
+            assert!(Mark::of_policy(entry.name).is_some(), "{} has no mark", entry.name);
         }
         assert!(Mark::of_policy("no such policy").is_none());
     }
@@ -340,23 +289,13 @@ mod tests {
     #[test]
     fn lines_of_a_picture_differ_and_few_of_them_in_hue() {
         let policy = |name: &str| Mark::of_policy(name);
-        let own = [
-            policy("fd-buffer"),
-            policy("fd-buffer"),
-            policy("fd-static"),
-            policy("lru"),
-            None,
-            policy("cflru"),
-        ];
+        let own = [policy("fd-buffer"), policy("fd-buffer"), policy("fd-static"), policy("lru"), None, policy("cflru")];
         let marks = Mark::of_lines(&own);
         for at in [0, 3, 5] {
             assert_eq!(Some(marks[at]), own[at], "{at}");
         }
         for (at, mark) in marks.iter().enumerate() {
-            assert!(
-                marks[..at].iter().all(|other| other.hue != mark.hue),
-                "{at}"
-            );
+            assert!(marks[..at].iter().all(|other| other.hue != mark.hue), "{at}");
         }
         let marks = Mark::of_lines(&[None; 60]);
         for (at, mark) in marks.iter().enumerate() {

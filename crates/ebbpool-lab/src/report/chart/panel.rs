@@ -136,10 +136,7 @@ impl<'a> Drawing<'a> {
 
     fn title_above(&self) -> Markup {
         let middle = self.left + self.width / 2.0;
-        let half = self
-            .title
-            .iter()
-            .map(|line| bold_width(line, TITLE_FONT) / 2.0);
+        let half = self.title.iter().map(|line| bold_width(line, TITLE_FONT) / 2.0);
         let half = half.fold(0.0, f64::max);
         // A title in the middle of the axis, or of the panel if it is too wide for that.
         let most = self.left + self.width + f64::from(LAYOUT.right) - half;
@@ -178,23 +175,11 @@ impl<'a> Drawing<'a> {
     fn grid(&self) -> String {
         let mut path = String::new();
         for tick in &self.y_ticks {
-            let _ = write!(
-                path,
-                "M{} {}h{}",
-                at(self.left),
-                at(self.y.at(tick.at)),
-                at(self.width)
-            );
+            let _ = write!(path, "M{} {}h{}", at(self.left), at(self.y.at(tick.at)), at(self.width));
         }
         if !matches!(self.panel.x.ticks, Ticks::Names(_)) {
             for tick in &self.x_ticks {
-                let _ = write!(
-                    path,
-                    "M{} {}v{}",
-                    at(self.x.at(tick.at)),
-                    at(self.top),
-                    self.height
-                );
+                let _ = write!(path, "M{} {}v{}", at(self.x.at(tick.at)), at(self.top), self.height);
             }
         }
         path
@@ -246,15 +231,8 @@ impl<'a> Drawing<'a> {
                 tick.map_or_else(|| short(point.x), |tick| tick.text.clone())
             }
         };
-        let half = point
-            .interval
-            .map(|(from, to)| format!(" ± {}", short((to - from) / 2.0)));
-        format!(
-            "{}, {x}: {}{}",
-            series.name,
-            short(point.y),
-            half.unwrap_or_default()
-        )
+        let half = point.interval.map(|(from, to)| format!(" ± {}", short((to - from) / 2.0)));
+        format!("{}, {x}: {}{}", series.name, short(point.y), half.unwrap_or_default())
     }
 
     fn line(&self, index: usize, series: &DataSeries) -> Markup {
@@ -286,10 +264,7 @@ impl<'a> Drawing<'a> {
         let Axis { range, .. } = &self.panel.y;
         let floor = self.y.at(0f64.clamp(range.start, range.end));
         let bars = series.points.iter().map(|point| {
-            let (left, right) = (
-                self.x.at(point.x + from),
-                self.x.at(point.x + from + room * BAR),
-            );
+            let (left, right) = (self.x.at(point.x + from), self.x.at(point.x + from + room * BAR));
             (point, left, right, self.y.at(point.y))
         });
         html! {
@@ -307,9 +282,7 @@ impl<'a> Drawing<'a> {
 
     /// The confidence interval of a point.
     fn interval(&self, x: f64, point: &DataPoint) -> Markup {
-        let ends = point
-            .interval
-            .map(|(from, to)| (at(self.y.at(from)), at(self.y.at(to))));
+        let ends = point.interval.map(|(from, to)| (at(self.y.at(from)), at(self.y.at(to))));
         let (left, right) = (at(x - CAP), at(x + CAP));
         html! {
             @if let Some((from, to)) = ends {
@@ -350,10 +323,7 @@ fn round_ticks(axis: &Axis, most: usize, unit: &str) -> Vec<Tick> {
             (ticks, texts)
         }
     };
-    let with_unit = |(at, text): (f64, String)| Tick {
-        at,
-        text: format!("{text}{unit}"),
-    };
+    let with_unit = |(at, text): (f64, String)| Tick { at, text: format!("{text}{unit}") };
     ticks.into_iter().zip(texts).map(with_unit).collect()
 }
 

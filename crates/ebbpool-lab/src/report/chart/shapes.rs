@@ -24,11 +24,7 @@ pub(super) fn coloured(colour: Colour, content: Markup) -> Markup {
 pub(super) fn shape(mark: Mark, place: (f64, f64), title: Option<&str>) -> Markup {
     let size = f64::from(LAYOUT.mark);
     let transform = format!("{} scale({size})", translate(place));
-    let fill = if mark.hollow {
-        PAPER.light
-    } else {
-        "currentColor"
-    };
+    let fill = if mark.hollow { PAPER.light } else { "currentColor" };
     html! {
         path d=(mark.outline()) transform=(transform) fill=(fill) class=[mark.hollow.then_some("hollow")]
             stroke="currentColor" stroke-width=(1.5 / size) {

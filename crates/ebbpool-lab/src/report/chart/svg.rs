@@ -42,11 +42,7 @@ impl Arrangement {
     /// In a file.
     fn of_file(panels: usize) -> Self {
         let columns = columns_of(panels, PANEL_WIDTHS.len());
-        Arrangement {
-            columns,
-            panel_width: PANEL_WIDTHS[columns - 1],
-            height: HEIGHT,
-        }
+        Arrangement { columns, panel_width: PANEL_WIDTHS[columns - 1], height: HEIGHT }
     }
 
     /// In that width.
@@ -74,9 +70,7 @@ fn columns_of(panels: usize, most: usize) -> usize {
 pub fn svg(picture: &Picture) -> String {
     let arrangement = Arrangement::of_file(picture.panels.len());
     let style = html! { style { (PreEscaped(colours::dark_classes())) } };
-    let filling = Filling {
-        picture: &picture.id,
-    };
+    let filling = Filling { picture: &picture.id };
     drawn(picture, &arrangement, filling, Some(&style)).into_string()
 }
 
@@ -88,31 +82,14 @@ pub fn in_page(picture: &Picture, width: u32) -> Markup {
     drawn(picture, &arrangement, Filling { picture: &name }, None)
 }
 
-fn drawn(
-    picture: &Picture,
-    arrangement: &Arrangement,
-    filling: Filling,
-    style: Option<&Markup>,
-) -> Markup {
-    let Arrangement {
-        columns,
-        panel_width,
-        height,
-    } = *arrangement;
+fn drawn(picture: &Picture, arrangement: &Arrangement, filling: Filling, style: Option<&Markup>) -> Markup {
+    let Arrangement { columns, panel_width, height } = *arrangement;
     let titles = picture.panels.iter();
     let titles = titles.map(|panel| title_height(panel, panel_width));
-    let frame = PanelFrame {
-        kind: picture.kind,
-        filling,
-        width: panel_width,
-        height,
-        title: titles.fold(0.0, f64::max),
-    };
+    let frame = PanelFrame { kind: picture.kind, filling, width: panel_width, height, title: titles.fold(0.0, f64::max) };
     let mut keys = Keys::default();
     let panels = picture.panels.iter();
-    let panels: Vec<Drawing> = panels
-        .map(|panel| Drawing::new(panel, &frame, &mut keys))
-        .collect();
+    let panels: Vec<Drawing> = panels.map(|panel| Drawing::new(panel, &frame, &mut keys)).collect();
     let rows = panels.len().div_ceil(columns);
     let panel_height = panels.iter().map(Drawing::end).fold(0.0, f64::max);
     let width = panel_width * columns as f64 + MARGIN;
@@ -159,9 +136,12 @@ impl Below {
     fn new(picture: &Picture, keys: &Keys, filling: Filling, width: f64) -> Self {
         let letters: Vec<(String, &str)> = keys.all().collect();
         let letters = letters.iter().map(|(letter, name)| LegendEntry {
-            sign: coloured(TEXT, html! {
-                text x="0" y="11.5" fill="currentColor" font-size=(LAYOUT.font + 1) font-weight="600" { (letter) }
-            }),
+            sign: coloured(
+                TEXT,
+                html! {
+                    text x="0" y="11.5" fill="currentColor" font-size=(LAYOUT.font + 1) font-weight="600" { (letter) }
+                },
+            ),
             sign_width: 26.0,
             name,
             is_series: false,
@@ -191,18 +171,8 @@ impl Below {
 /// Entries in as many columns as there is room for, and their height.
 fn entries(all: Vec<LegendEntry>, picture_width: f64) -> (Markup, f64) {
     let room = picture_width - LEGEND_LEFT - MARGIN;
-    let lines_of = |entry: &LegendEntry| {
-        fitted(
-            entry.name,
-            LAYOUT.font + 1,
-            room - entry.sign_width,
-            LEGEND_LINES,
-        )
-    };
-    let all: Vec<(Vec<String>, LegendEntry)> = all
-        .into_iter()
-        .map(|entry| (lines_of(&entry), entry))
-        .collect();
+    let lines_of = |entry: &LegendEntry| fitted(entry.name, LAYOUT.font + 1, room - entry.sign_width, LEGEND_LINES);
+    let all: Vec<(Vec<String>, LegendEntry)> = all.into_iter().map(|entry| (lines_of(&entry), entry)).collect();
     let widths = all.iter().map(|(lines, entry)| {
         let widths = lines.iter().map(|line| width(line, LAYOUT.font + 1));
         entry.sign_width + widths.fold(0.0, f64::max)

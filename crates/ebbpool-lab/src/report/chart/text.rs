@@ -5,11 +5,10 @@
 
 /// Advance widths of the characters from the blank to the tilde, in thousandths of the font's size.
 const WIDTHS: [u16; 95] = [
-    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636,
-    636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632,
-    575, 775, 752, 295, 295, 656, 557, 863, 748, 787, 603, 787, 695, 635, 611, 732, 684, 989, 685,
-    611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579,
-    278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
+    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,
+    636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
+    603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635,
+    634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
 
 /// The width of any other character.
@@ -28,10 +27,7 @@ pub(super) fn width(text: &str, size: u32) -> f64 {
         let index = (letter as usize).checked_sub(' ' as usize);
         index.and_then(|index| WIDTHS.get(index)).copied()
     };
-    let all: u32 = text
-        .chars()
-        .map(|letter| u32::from(of(letter).unwrap_or(OTHER)))
-        .sum();
+    let all: u32 = text.chars().map(|letter| u32::from(of(letter).unwrap_or(OTHER))).sum();
     f64::from(all * size) / 1e3
 }
 
@@ -115,10 +111,7 @@ mod tests {
             for lines in 1..4 {
                 let fitted = fitted(text, 12, most, lines);
                 assert!(fitted.len() <= lines, "{fitted:?}");
-                assert!(
-                    fitted.iter().all(|line| width(line, 12) <= most),
-                    "{fitted:?}"
-                );
+                assert!(fitted.iter().all(|line| width(line, 12) <= most), "{fitted:?}");
             }
         }
         assert_eq!(fitted("abcdefghijkl", 12, most, 3), ["abcdef", "ghijkl"]);

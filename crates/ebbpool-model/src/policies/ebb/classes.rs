@@ -29,12 +29,7 @@ pub(super) struct Classified {
 
 impl Classes {
     pub(super) fn new(m: usize, most: usize) -> Self {
-        Classes {
-            slots: vec![None; (m / 32).min(SLOTS - 1).min(most)],
-            used: 1,
-            highest: 0,
-            region_bits: 0,
-        }
+        Classes { slots: vec![None; (m / 32).min(SLOTS - 1).min(most)], used: 1, highest: 0, region_bits: 0 }
     }
 
     /// Slots that ever had a class, and slot 0.
@@ -53,11 +48,7 @@ impl Classes {
         let slot = slot.or_else(|| self.slots.iter().position(Option::is_none));
         let Some(slot) = slot else {
             self.reduce(|misses| misses - 1);
-            return Classified {
-                slot: 0,
-                tail: false,
-                new_slot: false,
-            };
+            return Classified { slot: 0, tail: false, new_slot: false };
         };
         let (_, misses, end) = self.slots[slot].unwrap_or((key, 0, page));
         let end = end.max(page);
@@ -67,11 +58,7 @@ impl Classes {
         }
         let new_slot = slot + 1 == self.used;
         self.used = self.used.max(slot + 2);
-        Classified {
-            slot: slot + 1,
-            tail: class != 0 && end - page <= 2,
-            new_slot,
-        }
+        Classified { slot: slot + 1, tail: class != 0 && end - page <= 2, new_slot }
     }
 
     fn reduce(&mut self, misses: impl Fn(u32) -> u32) {

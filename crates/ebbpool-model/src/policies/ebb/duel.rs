@@ -71,11 +71,7 @@ impl Duel {
     }
 
     /// The pool has evicted a page.
-    pub(super) fn evict(
-        &mut self,
-        rank_of_ebb: impl Fn(&History, bool) -> Rank,
-        rank_of_lru: impl Fn(&History, bool) -> Rank,
-    ) {
+    pub(super) fn evict(&mut self, rank_of_ebb: impl Fn(&History, bool) -> Rank, rank_of_lru: impl Fn(&History, bool) -> Rank) {
         let frames = self.frames();
         self.ebb.shrink(frames, rank_of_ebb);
         self.lru.shrink(frames, rank_of_lru);
@@ -93,9 +89,7 @@ impl Duel {
         if !self.samples(page) {
             return;
         }
-        let cost = |(read, dirtied): (bool, bool)| {
-            f64::from(u8::from(read)) + if dirtied { asymmetry } else { 0.0 }
-        };
+        let cost = |(read, dirtied): (bool, bool)| f64::from(u8::from(read)) + if dirtied { asymmetry } else { 0.0 };
         let frames = self.frames();
         let referenced = (page, write, history);
         let ebb = cost(self.ebb.reference(referenced, frames, rank_of_ebb));
@@ -132,11 +126,7 @@ impl Pool {
             return (false, dirtied);
         }
         self.shrink(frames - 1, rank);
-        self.pages.push(Sampled {
-            page,
-            history,
-            dirty: write,
-        });
+        self.pages.push(Sampled { page, history, dirty: write });
         (true, write)
     }
 

@@ -8,10 +8,7 @@ pub(super) struct Oldest {
 
 impl Oldest {
     pub(super) fn new(slots: usize) -> Oldest {
-        Oldest {
-            slots,
-            times: vec![0; slots.div_ceil(64)],
-        }
+        Oldest { slots, times: vec![0; slots.div_ceil(64)] }
     }
 
     /// The oldest slot that may be evicted. Only the group of the earliest time is looked at, until it was right. Of those in which
@@ -31,9 +28,7 @@ impl Oldest {
             let groups = (0..self.times.len()).filter(|group| !aside.contains(group));
             let group = groups.min_by_key(|group| self.times[*group])?;
             let slots = (0..self.slots).filter(|slot| slot / 64 == group && may_evict(*slot));
-            let oldest = slots
-                .filter_map(|slot| Some((referenced_at(slot)?, slot)))
-                .min();
+            let oldest = slots.filter_map(|slot| Some((referenced_at(slot)?, slot))).min();
             if oldest.is_none() && self.times[group] < now && aside.len() < 16 {
                 aside.push(group);
                 continue;

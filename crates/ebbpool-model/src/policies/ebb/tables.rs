@@ -60,9 +60,7 @@ static HALF_DOUBLINGS: LazyLock<Vec<u64>> = LazyLock::new(|| {
 });
 
 fn half_doubling(age: u64) -> usize {
-    let last = HALF_DOUBLINGS[..HALVES]
-        .iter()
-        .rposition(|start| *start <= age);
+    let last = HALF_DOUBLINGS[..HALVES].iter().rposition(|start| *start <= age);
     last.expect("the first one starts at 0")
 }
 
@@ -97,9 +95,7 @@ impl Buckets {
         let ages = self.0[bucket]..self.0[bucket + 1];
         let starts = HALF_DOUBLINGS.iter().zip(&HALF_DOUBLINGS[1..]);
         let within = starts.filter(|(start, _)| ages.contains(start));
-        within
-            .map(|(start, end)| 0.5 * (end - start) as f64 / (start + 1) as f64)
-            .sum()
+        within.map(|(start, end)| 0.5 * (end - start) as f64 / (start + 1) as f64).sum()
     }
 }
 
@@ -107,11 +103,7 @@ impl Buckets {
 fn rounded(density: f32) -> f32 {
     let (bits, unit) = (density.to_bits(), 1 << 16);
     let below = bits / unit * unit;
-    f32::from_bits(if bits - below < unit / 2 {
-        below
-    } else {
-        below + unit
-    })
+    f32::from_bits(if bits - below < unit / 2 { below } else { below + unit })
 }
 
 /// The usual ratio of a slot to its kinds.
@@ -121,23 +113,15 @@ fn once() -> Vec<f64> {
 
 impl Observations {
     fn none() -> Self {
-        Observations {
-            events: vec![0.0; BUCKETS],
-            at_risk: vec![0.0; BUCKETS],
-        }
+        Observations { events: vec![0.0; BUCKETS], at_risk: vec![0.0; BUCKETS] }
     }
 
     /// In each bucket the events and the pages at risk, where pages whose wait ended in the bucket count half.
     fn from_waits(waits: &Waits) -> Self {
         let ended = |at: usize| f64::from(waits.events[at]) + f64::from(waits.censored[at]);
-        let at_risk = (0..BUCKETS)
-            .map(|at| (at + 1..BUCKETS).rev().map(ended).sum::<f64>() + ended(at) / 2.0)
-            .collect();
+        let at_risk = (0..BUCKETS).map(|at| (at + 1..BUCKETS).rev().map(ended).sum::<f64>() + ended(at) / 2.0).collect();
         let events = waits.events.iter().map(|&events| f64::from(events));
-        Observations {
-            events: events.collect(),
-            at_risk,
-        }
+        Observations { events: events.collect(), at_risk }
     }
 
     fn add(&mut self, other: &Observations) {
@@ -168,14 +152,8 @@ impl Observations {
 impl Table {
     pub(super) fn new(kinds: usize, m: usize, in_order: bool, trust: Trust) -> Table {
         let buckets = Buckets::new(m);
-        let nothing = Waits {
-            events: vec![0.0; BUCKETS],
-            censored: vec![0.0; BUCKETS],
-        };
-        let guessed = Pooled {
-            observed: Observations::none(),
-            usual: (0..BUCKETS).map(|at| buckets.guess(at)).collect(),
-        };
+        let nothing = Waits { events: vec![0.0; BUCKETS], censored: vec![0.0; BUCKETS] };
+        let guessed = Pooled { observed: Observations::none(), usual: (0..BUCKETS).map(|at| buckets.guess(at)).collect() };
         let mut table = Table {
             kinds,
             buckets,
@@ -184,13 +162,7 @@ impl Table {
             waits: vec![nothing; SLOTS * kinds],
             density: vec![vec![0.0; BUCKETS]; SLOTS * kinds],
             of_kind: vec![guessed.clone(); kinds],
-            of_slot: vec![
-                Pooled {
-                    usual: once(),
-                    ..guessed.clone()
-                };
-                SLOTS
-            ],
+            of_slot: vec![Pooled { usual: once(), ..guessed.clone() }; SLOTS],
             all: guessed,
         };
         for row in 0..SLOTS * kinds {
@@ -211,11 +183,7 @@ impl Table {
     /// A page counted as censored at that age is so no longer. What was counted may have faded.
     pub(super) fn withdraw(&mut self, row: usize, age: u64) {
         let censored = &mut self.waits[row].censored[self.buckets.of(age)];
-        *censored = if *censored > 1.0 {
-            *censored - 1.0
-        } else {
-            0.0
-        };
+        *censored = if *censored > 1.0 { *censored - 1.0 } else { 0.0 };
     }
 
     pub(super) fn density(&self, row: usize, age: u64) -> f32 {
@@ -261,8 +229,7 @@ impl Table {
 
     /// The rows of the first `slots` slots were learned. The guess weighs as much as two pages.
     pub(super) fn end_round(&mut self, slots: usize, trust: Trust) {
-        let Observations { events, at_risk } =
-            std::mem::replace(&mut self.all.observed, Observations::none());
+        let Observations { events, at_risk } = std::mem::replace(&mut self.all.observed, Observations::none());
         let usual = |at: usize| (events[at] + 2.0 * self.buckets.guess(at)) / (at_risk[at] + 2.0);
         let all: Vec<f64> = (0..BUCKETS).map(usual).collect();
 
@@ -288,8 +255,7 @@ fn density(expected: &[f64], buckets: &Buckets, bucket: usize) -> f32 {
     let mut most = 0.0f64;
     for (at, x) in expected.iter().enumerate().skip(bucket) {
         // Five terms of e^x.
-        let probability =
-            1.0 - 1.0 / (1.0 + x + x * x / 2.0 + x * x * x / 6.0 + x * x * x * x / 24.0);
+        let probability = 1.0 - 1.0 / (1.0 + x + x * x / 2.0 + x * x * x / 6.0 + x * x * x * x / 24.0);
         let waited = match *x > 1e-9 {
             true => probability * buckets.width(at) / x,
             false => buckets.width(at),
@@ -314,10 +280,7 @@ mod tests {
         assert_eq!((few.width(1), few.width(4), few.width(6)), (1.0, 4.0, 8.0));
         // Age 3 is in the third half doubling.
         let more = Buckets::new(3200);
-        assert_eq!(
-            [0, 3, 4, 5, 6, 9, 10].map(|age| more.of(age)),
-            [0, 0, 1, 1, 2, 2, 3]
-        );
+        assert_eq!([0, 3, 4, 5, 6, 9, 10].map(|age| more.of(age)), [0, 0, 1, 1, 2, 2, 3]);
         assert_eq!(more.guess(0), few.guess(0) + few.guess(1) + few.guess(2));
     }
 

@@ -87,12 +87,7 @@ impl Bills {
 
     /// The active expert's miniature has missed. At the end of a round returns the expert that
     /// should become active instead, if there is one and `may_switch`.
-    pub(super) fn missed(
-        &mut self,
-        active: usize,
-        may_switch: bool,
-        costs: Costs,
-    ) -> Option<usize> {
+    pub(super) fn missed(&mut self, active: usize, may_switch: bool, costs: Costs) -> Option<usize> {
         self.misses += 1;
         if self.misses < self.rule.round {
             return None;
@@ -135,13 +130,7 @@ impl Bills {
     /// The rival that has saved most, if it has saved enough.
     fn better(&self, costs: Costs) -> Option<usize> {
         let lead = |expert: usize| self.traffic[expert].lead.bill(costs);
-        let first = (0..self.traffic.len()).reduce(|most, expert| {
-            if lead(expert) > lead(most) {
-                expert
-            } else {
-                most
-            }
-        })?;
+        let first = (0..self.traffic.len()).reduce(|most, expert| if lead(expert) > lead(most) { expert } else { most })?;
         let enough = self.rule.lead * (self.paid.bill(costs) / self.rounds);
         (lead(first) > enough).then_some(first)
     }
@@ -152,12 +141,7 @@ mod tests {
     use super::*;
 
     fn bills(window: f64, lead: f64, patience: u32) -> Bills {
-        let rule = SwitchRule {
-            round: 10,
-            window,
-            lead,
-            patience,
-        };
+        let rule = SwitchRule { round: 10, window, lead, patience };
         Bills::new(2, rule)
     }
 
@@ -196,10 +180,7 @@ mod tests {
     fn savings_are_priced_at_current_costs() {
         let mut bills = bills(1e9, 0.5, 0);
         // The rival reads more and writes less.
-        assert_eq!(
-            round(&mut bills, [(10, 1), (11, 0)], Costs::asymmetric(2.0)),
-            None
-        );
+        assert_eq!(round(&mut bills, [(10, 1), (11, 0)], Costs::asymmetric(2.0)), None);
         let dear = Costs::asymmetric(64.0);
         assert_eq!(round(&mut bills, [(10, 1), (10, 1)], dear), Some(1));
     }

@@ -40,13 +40,7 @@ impl Miniature {
 
     /// A page of the sample is referenced.
     #[inline]
-    pub(super) fn reference(
-        &mut self,
-        sampled: SampleNumber,
-        access: Access,
-        pages: &mut SampledPages,
-        traffic: &mut Traffic,
-    ) {
+    pub(super) fn reference(&mut self, sampled: SampleNumber, access: Access, pages: &mut SampledPages, traffic: &mut Traffic) {
         match pages.location(sampled, self.number) {
             PageLocation::In(frame) => {
                 self.policy.hit(frame, access);
@@ -58,12 +52,7 @@ impl Miniature {
                 if let Some(class) = pages.class(sampled) {
                     self.policy.class(class);
                 }
-                let mut driver = MissDriver {
-                    miniature: self,
-                    sampled,
-                    pages,
-                    traffic,
-                };
+                let mut driver = MissDriver { miniature: self, sampled, pages, traffic };
                 miss(&mut driver, page, ghost, access);
             }
         }
@@ -71,12 +60,7 @@ impl Miniature {
 
     /// The driver wrote the page back, which counts as a write here if the page is dirty in this
     /// miniature.
-    pub(super) fn cleaned(
-        &mut self,
-        sampled: SampleNumber,
-        pages: &SampledPages,
-        traffic: &mut Traffic,
-    ) {
+    pub(super) fn cleaned(&mut self, sampled: SampleNumber, pages: &SampledPages, traffic: &mut Traffic) {
         let PageLocation::In(frame) = pages.location(sampled, self.number) else {
             return;
         };
@@ -118,9 +102,7 @@ impl Driver for MissDriver<'_> {
     }
 
     fn empty_frame(&mut self) -> Option<Frame> {
-        let Miniature {
-            occupants, frames, ..
-        } = self.miniature;
+        let Miniature { occupants, frames, .. } = self.miniature;
         if occupants.len() < *frames as usize {
             occupants.push(0);
             return Some(occupants.len() as u32 - 1);
@@ -171,8 +153,7 @@ impl Driver for MissDriver<'_> {
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         let occupant = self.sampled << 1 | u32::from(access.is_write());
         self.miniature.occupants[frame as usize] = occupant;
-        self.pages
-            .admitted(self.sampled, self.miniature.number, frame);
+        self.pages.admitted(self.sampled, self.miniature.number, frame);
         self.policy().admit(frame, page, access);
     }
 

@@ -102,8 +102,7 @@ impl SampledPages {
         self.locations[at * self.miniatures..(at + 1) * self.miniatures].fill(NOWHERE);
         let (pages, hasher) = (&self.pages, &self.hasher);
         let hash_of = |&sampled: &SampleNumber| hasher.hash_one(pages[sampled as usize]);
-        self.index
-            .insert_unique(hasher.hash_one(page), sampled, hash_of);
+        self.index.insert_unique(hasher.hash_one(page), sampled, hash_of);
         Some(sampled)
     }
 
@@ -161,12 +160,7 @@ impl SampledPages {
 
     /// The miniature has evicted the page.
     #[inline]
-    pub(super) fn evicted(
-        &mut self,
-        sampled: SampleNumber,
-        miniature: usize,
-        ghost: Option<Ghost>,
-    ) {
+    pub(super) fn evicted(&mut self, sampled: SampleNumber, miniature: usize, ghost: Option<Ghost>) {
         let at = self.at(sampled, miniature);
         self.locations[at] = ghost.map_or(NOWHERE, |ghost| MOST_GHOSTS | ghost);
         let holders = &mut self.holders[sampled as usize];
@@ -184,9 +178,7 @@ mod tests {
     #[test]
     fn the_page_unheld_longest_makes_room() {
         let mut pages = SampledPages::new(2, 1, false);
-        let numbers: Vec<SampleNumber> = (10..14)
-            .filter_map(|page| pages.find_or_add(page))
-            .collect();
+        let numbers: Vec<SampleNumber> = (10..14).filter_map(|page| pages.find_or_add(page)).collect();
         assert_eq!(numbers.len(), 4);
         for &sampled in &numbers {
             pages.admitted(sampled, 0, 0);

@@ -41,9 +41,7 @@ pub(super) struct AgeBuckets {
 impl AgeBuckets {
     pub(super) fn new(frames: u32) -> Self {
         let first = half_doubling((frames / FRAMES_PER_REFERENCE).into());
-        AgeBuckets {
-            first: first.min(HALF_DOUBLINGS - BUCKETS),
-        }
+        AgeBuckets { first: first.min(HALF_DOUBLINGS - BUCKETS) }
     }
 
     /// The bucket of an age.

@@ -38,12 +38,7 @@ pub(super) struct Candidates {
 impl Candidates {
     /// At most `size` candidates, which is from 1 to [`MOST`].
     pub(super) fn new(size: usize) -> Self {
-        Candidates {
-            values: [PageValue(0); MOST],
-            frames: [0; MOST],
-            len: 0,
-            size: size.clamp(1, MOST),
-        }
+        Candidates { values: [PageValue(0); MOST], frames: [0; MOST], len: 0, size: size.clamp(1, MOST) }
     }
 
     #[inline]
@@ -89,15 +84,9 @@ impl Candidates {
     #[inline]
     pub(super) fn weakest(&self) -> WeakestCandidate {
         if self.len < self.size {
-            return WeakestCandidate {
-                at: self.len,
-                value: PageValue::ANY,
-            };
+            return WeakestCandidate { at: self.len, value: PageValue::ANY };
         }
-        let mut weakest = WeakestCandidate {
-            at: 0,
-            value: self.values[0],
-        };
+        let mut weakest = WeakestCandidate { at: 0, value: self.values[0] };
         for (at, &value) in self.values[..self.len].iter().enumerate().skip(1) {
             if value > weakest.value {
                 weakest = WeakestCandidate { at, value };

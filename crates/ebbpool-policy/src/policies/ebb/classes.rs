@@ -55,13 +55,7 @@ impl ClassSlots {
     /// At most `most` classes have slots.
     pub(super) fn new(frames: u32, most: usize) -> Self {
         let classes = ((frames / FRAMES_PER_CLASS) as usize).min(most);
-        ClassSlots {
-            slots: [ClassSlot::default(); SLOTS],
-            classes: classes.min(MOST_CLASSES),
-            used: 1,
-            highest: 0,
-            shift: 0,
-        }
+        ClassSlots { slots: [ClassSlot::default(); SLOTS], classes: classes.min(MOST_CLASSES), used: 1, highest: 0, shift: 0 }
     }
 
     /// The number of slots that may ever be used, the shared one included.
@@ -93,11 +87,7 @@ impl ClassSlots {
         if slot.misses == MOST_MISSES {
             self.slots.iter_mut().for_each(|slot| slot.misses /= 2);
         }
-        Classification {
-            slot: at as u8 + 1,
-            is_tail,
-            is_new_slot: false,
-        }
+        Classification { slot: at as u8 + 1, is_tail, is_new_slot: false }
     }
 
     /// Assigns a free slot to a class that has none. Without a free one every class loses a miss, and the page is of the
@@ -106,25 +96,13 @@ impl ClassSlots {
         let slots = self.class_slots();
         let Some(at) = slots.iter().position(|slot| slot.misses == 0) else {
             slots.iter_mut().for_each(|slot| slot.misses -= 1);
-            return Classification {
-                slot: SHARED_SLOT,
-                is_tail: false,
-                is_new_slot: false,
-            };
+            return Classification { slot: SHARED_SLOT, is_tail: false, is_new_slot: false };
         };
         let at = at + 1;
-        self.slots[at] = ClassSlot {
-            class,
-            misses: 1,
-            end: page,
-        };
+        self.slots[at] = ClassSlot { class, misses: 1, end: page };
         let is_new_slot = at >= self.used;
         self.used = self.used.max(at + 1);
-        Classification {
-            slot: at as u8,
-            is_tail: is_known,
-            is_new_slot,
-        }
+        Classification { slot: at as u8, is_tail: is_known, is_new_slot }
     }
 
     #[inline]
@@ -146,9 +124,7 @@ impl ClassSlots {
                 self.shift += 1;
             }
             let slots = self.class_slots().iter_mut();
-            slots
-                .filter(|slot| slot.class >= REGION)
-                .for_each(|slot| slot.misses = 0);
+            slots.filter(|slot| slot.class >= REGION).for_each(|slot| slot.misses = 0);
         }
         REGION + (page >> self.shift)
     }
@@ -159,11 +135,7 @@ mod tests {
     use super::*;
 
     fn at(slot: u8, is_tail: bool, is_new_slot: bool) -> Classification {
-        Classification {
-            slot,
-            is_tail,
-            is_new_slot,
-        }
+        Classification { slot, is_tail, is_new_slot }
     }
 
     #[test]

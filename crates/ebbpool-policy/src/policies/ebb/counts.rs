@@ -90,10 +90,7 @@ mod tests {
             let quarters = EventCount(count).quarters();
             assert!(quarters < 64);
             let EventCount(least) = EventCount::from_quarters(quarters);
-            assert!(
-                least <= count && f32::from(count) < 1.25 * f32::from(least),
-                "{count}"
-            );
+            assert!(least <= count && f32::from(count) < 1.25 * f32::from(least), "{count}");
         }
     }
 }

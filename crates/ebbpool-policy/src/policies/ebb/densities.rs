@@ -91,12 +91,7 @@ const ONCE: [f64; BUCKETS] = [1.0; BUCKETS];
 
 impl<const KINDS: usize> Densities<KINDS> {
     /// Without observations, for the first `slots` slots of classes: every row is as guessed.
-    pub(super) fn new(
-        prior: PriorWeight,
-        ages: AgeBuckets,
-        origin: KindOrigin,
-        slots: usize,
-    ) -> Self {
+    pub(super) fn new(prior: PriorWeight, ages: AgeBuckets, origin: KindOrigin, slots: usize) -> Self {
         let guessed = PooledWaits {
             events: [0.0; BUCKETS],
             at_risk: [0.0; BUCKETS],
@@ -109,13 +104,7 @@ impl<const KINDS: usize> Densities<KINDS> {
             origin,
             learned_last: [0.0; BUCKETS],
             by_kind: vec![guessed.clone(); KINDS],
-            by_slot: vec![
-                PooledWaits {
-                    usual: ONCE,
-                    ..guessed.clone()
-                };
-                slots
-            ],
+            by_slot: vec![PooledWaits { usual: ONCE, ..guessed.clone() }; slots],
             all: guessed,
         };
         // Without observations all rows are the same.
@@ -198,8 +187,8 @@ impl<const KINDS: usize> Densities<KINDS> {
     /// the next round.
     pub(super) fn end_round(&mut self, slots: usize, prior: PriorWeight) {
         for bucket in 0..BUCKETS {
-            self.all.usual[bucket] = (self.all.events[bucket] + GUESSED * guess(self.ages, bucket))
-                / (self.all.at_risk[bucket] + GUESSED);
+            self.all.usual[bucket] =
+                (self.all.events[bucket] + GUESSED * guess(self.ages, bucket)) / (self.all.at_risk[bucket] + GUESSED);
         }
 
         let all = &self.all.usual;
@@ -235,17 +224,9 @@ impl<const KINDS: usize> Densities<KINDS> {
 
     /// The same for a row that had that number of pages: of the first pages, the events expected of the row learned last
     /// are usual.
-    fn usual_after_kind_before(
-        &self,
-        slot: usize,
-        kind: usize,
-        pages: f64,
-        prior: PriorWeight,
-    ) -> [f64; BUCKETS] {
+    fn usual_after_kind_before(&self, slot: usize, kind: usize, pages: f64, prior: PriorWeight) -> [f64; BUCKETS] {
         let (usual, before) = (self.usual(slot, kind), &self.learned_last);
-        std::array::from_fn(|at| {
-            (pages * usual[at] + prior.pages * before[at]) / (pages + prior.pages)
-        })
+        std::array::from_fn(|at| (pages * usual[at] + prior.pages * before[at]) / (pages + prior.pages))
     }
 }
 
@@ -266,12 +247,7 @@ impl PooledWaits {
 impl PriorWeight {
     /// The expected events per page in each bucket: the usual ones, more or fewer at all ages by a common factor, as far
     /// as the observations at an age do not outweigh them.
-    fn weigh(
-        self,
-        events: &[f64; BUCKETS],
-        at_risk: &[f64; BUCKETS],
-        usual: &[f64; BUCKETS],
-    ) -> [f64; BUCKETS] {
+    fn weigh(self, events: &[f64; BUCKETS], at_risk: &[f64; BUCKETS], usual: &[f64; BUCKETS]) -> [f64; BUCKETS] {
         let (mut all_events, mut all_usual) = (0.0, 0.0);
         for bucket in 0..BUCKETS {
             all_events += events[bucket];
@@ -309,19 +285,10 @@ impl BucketRange {
     /// One bucket, where `expected` events would be expected if they could repeat.
     fn new(expected: f64, width: f64) -> Self {
         // e^expected by its series: precise enough, and the same on every machine.
-        let growth =
-            1.0 + expected * (1.0 + expected * (0.5 + expected * (1.0 / 6.0 + expected / 24.0)));
+        let growth = 1.0 + expected * (1.0 + expected * (0.5 + expected * (1.0 / 6.0 + expected / 24.0)));
         let survival = 1.0 / growth;
         let events = 1.0 - survival;
-        BucketRange {
-            events,
-            references: if expected > 1e-9 {
-                events * width / expected
-            } else {
-                width
-            },
-            survival,
-        }
+        BucketRange { events, references: if expected > 1e-9 { events * width / expected } else { width }, survival }
     }
 
     fn density(self) -> f64 {
@@ -342,10 +309,7 @@ mod tests {
     use super::super::classes::SLOTS;
     use super::*;
 
-    const PRIOR: PriorWeight = PriorWeight {
-        events: 1.0,
-        pages: 1.0,
-    };
+    const PRIOR: PriorWeight = PriorWeight { events: 1.0, pages: 1.0 };
 
     fn new<const KINDS: usize>(origin: KindOrigin) -> Densities<KINDS> {
         Densities::new(PRIOR, AgeBuckets::new(100), origin, SLOTS)

@@ -127,10 +127,8 @@ impl Duel {
         }
         self.resident = self.resident.saturating_sub(1);
         self.resize();
-        self.ebb
-            .evict_excess(|records| least_valuable(records, values));
-        self.lru
-            .evict_excess(|records| longest_unreferenced(records, values.now()));
+        self.ebb.evict_excess(|records| least_valuable(records, values));
+        self.lru.evict_excess(|records| longest_unreferenced(records, values.now()));
     }
 
     fn resize(&mut self) {
@@ -141,13 +139,7 @@ impl Duel {
 
     /// A page was referenced and has that history since.
     #[inline]
-    pub(super) fn reference(
-        &mut self,
-        record: &PageRecord,
-        access: Access,
-        values: PageValues<'_>,
-        asymmetry: f32,
-    ) {
+    pub(super) fn reference(&mut self, record: &PageRecord, access: Access, values: PageValues<'_>, asymmetry: f32) {
         let hash = hash(record.page);
         if hash <= self.highest {
             self.serve(record, hash, access, values, f64::from(asymmetry));
@@ -170,14 +162,7 @@ impl Duel {
     }
 
     #[inline(never)]
-    fn serve(
-        &mut self,
-        record: &PageRecord,
-        hash: u64,
-        access: Access,
-        values: PageValues<'_>,
-        asymmetry: f64,
-    ) {
+    fn serve(&mut self, record: &PageRecord, hash: u64, access: Access, values: PageValues<'_>, asymmetry: f64) {
         let by_value = |records: &[PageRecord]| least_valuable(records, values);
         let ebb = self.ebb.serve(record, hash, access, by_value);
         let by_age = |records: &[PageRecord]| longest_unreferenced(records, values.now());
@@ -256,10 +241,7 @@ impl MiniaturePool {
         self.records[at] = *record;
         let is_dirty = was_dirty || access.is_write();
         self.records[at].history.set(DIRTY, is_dirty);
-        ServedReference {
-            missed: found.is_none(),
-            dirtied: is_dirty && !was_dirty,
-        }
+        ServedReference { missed: found.is_none(), dirtied: is_dirty && !was_dirty }
     }
 
     /// True if the page is there, was clean, and is dirty now.
@@ -282,18 +264,10 @@ impl MiniaturePool {
     }
 
     /// Makes room for a page and adds it to its chain; returns the index of its record.
-    fn admit(
-        &mut self,
-        page: Page,
-        hash: u64,
-        victim: impl FnOnce(&[PageRecord]) -> usize,
-    ) -> usize {
+    fn admit(&mut self, page: Page, hash: u64, victim: impl FnOnce(&[PageRecord]) -> usize) -> usize {
         let at = match self.records.len() < self.frames {
             true => {
-                self.records.push(PageRecord {
-                    page,
-                    history: History::default(),
-                });
+                self.records.push(PageRecord { page, history: History::default() });
                 self.records.len() - 1
             }
             false => {
@@ -374,10 +348,7 @@ mod tests {
     use super::super::learned::WaitStatistics;
     use super::*;
 
-    const PRIOR: PriorWeight = PriorWeight {
-        events: 4.0,
-        pages: 4.0,
-    };
+    const PRIOR: PriorWeight = PriorWeight { events: 4.0, pages: 4.0 };
 
     /// Refers a duel to pages, each with a history that begins then.
     fn refer(duel: &mut Duel, pages: impl Iterator<Item = Page>, asymmetry: f32) {
@@ -386,12 +357,7 @@ mod tests {
             let history = History::new(now);
             let record = PageRecord { page, history };
             let values = learned.values(now, 0, asymmetry);
-            duel.reference(
-                &record,
-                Access::from_write(page % 2 == 0),
-                values,
-                asymmetry,
-            );
+            duel.reference(&record, Access::from_write(page % 2 == 0), values, asymmetry);
         }
     }
 
@@ -496,9 +462,7 @@ mod tests {
     fn miniatures_have_as_many_frames_as_the_pool_has_pages_of_the_sample() {
         let learned = WaitStatistics::new(PRIOR, 1000, 0);
         let mut duel = Duel::new(12_800, Leader::Ebb);
-        let sampled = |duel: &Duel, pages: std::ops::Range<Page>| {
-            pages.filter(|&page| hash(page) <= duel.highest).count()
-        };
+        let sampled = |duel: &Duel, pages: std::ops::Range<Page>| pages.filter(|&page| hash(page) <= duel.highest).count();
         for page in 0..40_000 {
             duel.admit(page);
             if page >= 12_800 {

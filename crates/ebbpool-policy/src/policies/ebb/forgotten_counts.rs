@@ -48,10 +48,7 @@ impl CountEntry {
 impl ForgottenCounts {
     /// Room for at least `entries` counts over `frames` frames.
     pub(super) fn new(entries: u64, frames: u32) -> Self {
-        ForgottenCounts {
-            sets: vec![Default::default(); entries.div_ceil(WAYS as u64) as usize],
-            unit: u64::from(frames),
-        }
+        ForgottenCounts { sets: vec![Default::default(); entries.div_ceil(WAYS as u64) as usize], unit: u64::from(frames) }
     }
 
     /// Prefetches the page's set: its count will soon be looked up or stored.
@@ -70,15 +67,7 @@ impl ForgottenCounts {
         let (now, time) = (self.time(now), self.time(now.saturating_sub(age)));
         let set = &mut self.sets[set];
         let its = set.iter().position(|entry| entry.is_of(tag));
-        let oldest = || {
-            (1..WAYS).fold(0, |a, b| {
-                if set[b].age(now) > set[a].age(now) {
-                    b
-                } else {
-                    a
-                }
-            })
-        };
+        let oldest = || (1..WAYS).fold(0, |a, b| if set[b].age(now) > set[a].age(now) { b } else { a });
         let at = its.unwrap_or_else(oldest);
         let count = (count.quarters() + 1).min(MOST_COUNT);
         set[at] = CountEntry(tag << (u32::BITS - TAG_BITS) | count << TIME_BITS | time);

@@ -33,11 +33,7 @@ impl Ghosts {
         let most = most.min(MOST_GHOSTS);
         let mut order = Lists::new(most);
         (0..most).for_each(|ghost| order.push_mru(FREE, ghost));
-        Ghosts {
-            records: vec![PageRecord::default(); most as usize],
-            order,
-            dirty,
-        }
+        Ghosts { records: vec![PageRecord::default(); most as usize], order, dirty }
     }
 
     /// The number of ghosts that there is room for: every ghost is below it.
@@ -94,9 +90,7 @@ impl Ghosts {
         if self.order.len(FREE) > 0 {
             return None;
         }
-        let queue = match self.order.len(EVICTED_DIRTY) > self.dirty
-            || self.order.len(EVICTED_CLEAN) == 0
-        {
+        let queue = match self.order.len(EVICTED_DIRTY) > self.dirty || self.order.len(EVICTED_CLEAN) == 0 {
             true => EVICTED_DIRTY,
             false => EVICTED_CLEAN,
         };

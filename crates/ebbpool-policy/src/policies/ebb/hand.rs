@@ -27,12 +27,7 @@ impl Hand {
     /// numbers are at least 1.
     pub(super) fn new(frames: u32, looks: u32) -> Self {
         let groups = frames.div_ceil(GROUP).max(1);
-        Hand {
-            groups,
-            next: 0,
-            step: step(groups),
-            per_victim: looks.div_ceil(GROUP).min(groups),
-        }
+        Hand { groups, next: 0, step: step(groups), per_victim: looks.div_ceil(GROUP).min(groups) }
     }
 
     /// The groups that are visited for one victim.
@@ -59,11 +54,7 @@ impl Hand {
         let group = self.next;
         // Neither number is near the end of its type: there are fewer groups than an eighth of all numbers.
         let next = group + self.step;
-        self.next = if next < self.groups {
-            next
-        } else {
-            next - self.groups
-        };
+        self.next = if next < self.groups { next } else { next - self.groups };
         group
     }
 

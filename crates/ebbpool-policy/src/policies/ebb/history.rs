@@ -112,11 +112,7 @@ static WRITE_KIND: [u8; 1 << OF_WRITE.bits] = {
     let mut kinds = [0; 1 << OF_WRITE.bits];
     let mut fields = 0;
     while fields < kinds.len() {
-        let history = History {
-            referenced_at: 0,
-            written_at: 0,
-            fields: (fields as u32) << OF_WRITE.first,
-        };
+        let history = History { referenced_at: 0, written_at: 0, fields: (fields as u32) << OF_WRITE.first };
         // The field of doublings has room for one more than there are.
         let further = least(history.get(FURTHER), FURTHER_DOUBLINGS - 1);
         let writes = history.write_doublings() * FURTHER_DOUBLINGS + further;
@@ -133,10 +129,7 @@ const fn least(a: u32, b: u32) -> u32 {
 impl History {
     /// A page without a remembered reference, referenced for the first time.
     pub(super) fn new(now: u64) -> Self {
-        let mut history = History {
-            referenced_at: now as u32,
-            ..History::default()
-        };
+        let mut history = History { referenced_at: now as u32, ..History::default() };
         history.put(SLOT, SHARED_SLOT.into());
         history.put(REFERENCES, 1);
         history
@@ -318,11 +311,7 @@ mod tests {
         let mut history = History::new(1);
         history.written(1);
         assert_eq!((history.reference_row(), history.write_row()), (0, 0));
-        history.classify(Classification {
-            slot: 2,
-            is_tail: true,
-            is_new_slot: false,
-        });
+        history.classify(Classification { slot: 2, is_tail: true, is_new_slot: false });
         for now in 2..=4 {
             history.referenced(now);
             history.written(now);
@@ -360,20 +349,12 @@ mod tests {
     #[test]
     fn fields_do_not_touch_each_other() {
         let mut history = History::new(1);
-        let classification = Classification {
-            slot: SLOTS as u8 - 1,
-            is_tail: false,
-            is_new_slot: false,
-        };
+        let classification = Classification { slot: SLOTS as u8 - 1, is_tail: false, is_new_slot: false };
         history.classify(classification);
         (0..5000).for_each(|now| history.referenced(now));
         assert_eq!(history.reference_row(), SLOTS * REFERENCE_KINDS - 1);
         history.set(DIRTY | RESIDENT | CANDIDATE, true);
-        history.classify(Classification {
-            slot: 3,
-            is_tail: true,
-            ..classification
-        });
+        history.classify(Classification { slot: 3, is_tail: true, ..classification });
         (0..5000).for_each(|now| history.written(now));
         assert_eq!(history.reference_row(), 4 * REFERENCE_KINDS - 1);
         assert!(history.has(DIRTY) && history.has(RESIDENT) && history.has(CANDIDATE));
@@ -395,9 +376,6 @@ mod tests {
         assert_eq!(ages(&history, now + 109), (76, 75));
         history.advance(now + 109, 1 << 33, 1 << 40);
         let gap = (1 << 33) - now - 109;
-        assert_eq!(
-            ages(&history, 1 << 33),
-            ((76 + gap) % (1 << 32), (75 + gap) % (1 << 32))
-        );
+        assert_eq!(ages(&history, 1 << 33), ((76 + gap) % (1 << 32), (75 + gap) % (1 << 32)));
     }
 }

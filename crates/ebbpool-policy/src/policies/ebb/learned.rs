@@ -48,12 +48,7 @@ struct LearningRound {
 
 impl LearningRound {
     /// A round without rows.
-    const NONE: LearningRound = LearningRound {
-        slots: 0,
-        next: 0,
-        rows_per_miss: 0,
-        decay: 1.0,
-    };
+    const NONE: LearningRound = LearningRound { slots: 0, next: 0, rows_per_miss: 0, decay: 1.0 };
 
     fn rows(&self) -> usize {
         self.slots * (REFERENCE_KINDS + WRITE_KINDS)
@@ -127,8 +122,7 @@ impl WaitStatistics {
         };
         history.end_ghost();
         let age = history.age(evicted_at);
-        self.references
-            .withdraw_censored(history.reference_row(), age);
+        self.references.withdraw_censored(history.reference_row(), age);
         if history.was_written() {
             let age = history.age_of_write(evicted_at);
             self.writes.withdraw_censored(history.write_row(), age);
@@ -139,8 +133,7 @@ impl WaitStatistics {
     #[inline]
     pub(super) fn forget(&mut self, history: &History, now: u64) {
         let age = history.age(now);
-        self.references
-            .record_censored(history.reference_row(), age);
+        self.references.record_censored(history.reference_row(), age);
         if history.was_written() {
             let age = history.age_of_write(now);
             self.writes.record_censored(history.write_row(), age);
@@ -180,28 +173,16 @@ impl WaitStatistics {
     fn begin_round(&mut self) {
         let slots = self.classes.used();
         let rows = slots * (REFERENCE_KINDS + WRITE_KINDS);
-        let longest = (self.frames / FRAMES_PER_MISS)
-            .max(MISSES_PER_ROW * rows as u64)
-            .max(SHORTEST_ROUND);
+        let longest = (self.frames / FRAMES_PER_MISS).max(MISSES_PER_ROW * rows as u64).max(SHORTEST_ROUND);
         let misses = (self.misses / MISSES_PER_ROUND).clamp(SHORTEST_ROUND, longest);
         self.next_round = self.misses + misses;
         let decay = (1.0 - misses as f64 / (MEMORY * self.frames as f64)).max(LEAST_DECAY);
-        self.round = LearningRound {
-            slots,
-            next: 0,
-            rows_per_miss: rows.div_ceil(misses as usize),
-            decay: decay as f32,
-        };
+        self.round = LearningRound { slots, next: 0, rows_per_miss: rows.div_ceil(misses as usize), decay: decay as f32 };
     }
 
     #[inline(never)]
     fn learn(&mut self) {
-        let LearningRound {
-            slots,
-            next,
-            rows_per_miss,
-            decay,
-        } = self.round;
+        let LearningRound { slots, next, rows_per_miss, decay } = self.round;
         let end = self.round.rows().min(next + rows_per_miss);
         for row in next..end {
             match row.checked_sub(slots * REFERENCE_KINDS) {

@@ -14,11 +14,7 @@ pub(super) struct LeastFrames<'f, V> {
 impl<'f, V: Fn(Frame) -> PageValue> LeastFrames<'f, V> {
     /// No frames yet, and at most as many as there is room for.
     pub(super) fn new(room: &'f mut [Frame], value: V) -> Self {
-        LeastFrames {
-            frames: room,
-            len: 0,
-            value,
-        }
+        LeastFrames { frames: room, len: 0, value }
     }
 
     /// The most frames.

@@ -29,9 +29,7 @@ impl OldestFrames {
     /// For that many frames.
     pub(super) fn new(frames: u32) -> Self {
         let groups = 0..frames.div_ceil(GROUP);
-        OldestFrames {
-            groups: groups.map(|group| Reverse((0, group))).collect(),
-        }
+        OldestFrames { groups: groups.map(|group| Reverse((0, group))).collect() }
     }
 
     /// Forgets all times: the clock was moved.
@@ -44,9 +42,7 @@ impl OldestFrames {
     /// The frames of each group, and a time before which the page in none of them was referenced last, unless it could not be
     /// evicted when the group was looked at.
     pub(super) fn groups(&self) -> impl Iterator<Item = (u32, Range<Frame>)> {
-        self.groups
-            .iter()
-            .map(|&Reverse((at, group))| (at, frames_of(group)))
+        self.groups.iter().map(|&Reverse((at, group))| (at, frames_of(group)))
     }
 
     /// The oldest frame that may be evicted. A frame that may not is left out until its group is looked at again: a driver may
@@ -145,11 +141,7 @@ mod tests {
 
     impl Pool {
         fn new(frames: u32) -> Self {
-            Pool {
-                oldest: OldestFrames::new(frames),
-                times: (1..=frames).collect(),
-                now: frames,
-            }
+            Pool { oldest: OldestFrames::new(frames), times: (1..=frames).collect(), now: frames }
         }
 
         fn refer(&mut self, frame: Frame) {
@@ -161,8 +153,7 @@ mod tests {
             let times = &self.times;
             let referenced_at = |frame: Frame| times.get(frame as usize).copied();
             let may_any = || (0..times.len() as Frame).any(&may_evict);
-            self.oldest
-                .first(self.now, referenced_at, &may_evict, may_any)
+            self.oldest.first(self.now, referenced_at, &may_evict, may_any)
         }
 
         fn least(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {

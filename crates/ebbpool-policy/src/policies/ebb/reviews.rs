@@ -67,12 +67,7 @@ impl Reviews {
             false => 0,
         };
         let group = GroupReviews([0; GROUP as usize]);
-        Reviews {
-            groups: vec![group; frames.div_ceil(GROUP) as usize],
-            searches: 0,
-            most_searches: frames / 2,
-            longest,
-        }
+        Reviews { groups: vec![group; frames.div_ceil(GROUP) as usize], searches: 0, most_searches: frames / 2, longest }
     }
 
     /// A search has found a victim. Makes all frames due once their number lets the workload have changed: a page was compared
@@ -123,10 +118,7 @@ impl Reviews {
     /// are left if these are fewer. They are left no longer.
     #[inline]
     pub(super) fn due_next(&self, hand: &mut Hand, left: &mut u32, now: u64) -> DueFrames {
-        let mut frames = DueFrames {
-            groups: [0; GROUPS_AT_ONCE],
-            due: 0,
-        };
+        let mut frames = DueFrames { groups: [0; GROUPS_AT_ONCE], due: 0 };
         let groups = GROUPS_AT_ONCE.min(*left as usize);
         for at in 0..groups {
             let group = hand.advance();
@@ -144,9 +136,7 @@ impl Reviews {
         let reviews = &self.groups[group as usize].0;
         // Without a branch, since which frames are due cannot be predicted, and such that a compiler compares all at once: a
         // time that has passed leaves a difference without a sign.
-        let due = |(review, bit): (&u32, u32)| {
-            (!((now as u32).wrapping_sub(*review)) as i32 >> 31) as u32 & bit
-        };
+        let due = |(review, bit): (&u32, u32)| (!((now as u32).wrapping_sub(*review)) as i32 >> 31) as u32 & bit;
         reviews.iter().zip(BITS).map(due).sum()
     }
 
@@ -172,12 +162,7 @@ mod tests {
         let mut reviews = Reviews::new(200, true);
         let limits = [f32::INFINITY, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0];
         for frame in 0..43 {
-            put(
-                &mut reviews,
-                frame,
-                (6.0, limits[frame as usize % 8], 100),
-                1000,
-            );
+            put(&mut reviews, frame, (6.0, limits[frame as usize % 8], 100), 1000);
         }
         let waits = [0, 0, 10, 25, 50, 100, 100, 100];
         for now in 1000..1102 {
@@ -195,15 +180,9 @@ mod tests {
     fn the_next_groups_are_those_of_the_hand() {
         let mut reviews = Reviews::new(80, true);
         (0..80).for_each(|frame| reviews.put_off(frame, 200));
-        [3, 8, 77, 79]
-            .into_iter()
-            .for_each(|frame| reviews.put_off(frame, 100));
+        [3, 8, 77, 79].into_iter().for_each(|frame| reviews.put_off(frame, 100));
         let (mut hand, mut left) = (Hand::new(80, 48), 6);
-        let mut due = || {
-            reviews
-                .due_next(&mut hand, &mut left, 100)
-                .collect::<Vec<_>>()
-        };
+        let mut due = || reviews.due_next(&mut hand, &mut left, 100).collect::<Vec<_>>();
         // The groups are 0, 7, 4, 1, 8 and 5.
         assert_eq!([due(), due(), due()], [vec![3, 8], vec![], vec![]]);
         assert_eq!(left, 0);

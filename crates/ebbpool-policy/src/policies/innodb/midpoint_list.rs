@@ -85,12 +85,7 @@ impl MidpointList {
 
     /// The first of at most `most` frames that satisfies `condition`: from where the search stopped, or from the tail if
     /// that frame is old.
-    pub(super) fn search(
-        &mut self,
-        search: TailSearch,
-        most: usize,
-        condition: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
+    pub(super) fn search(&mut self, search: TailSearch, most: usize, condition: impl Fn(Frame) -> bool) -> Option<Frame> {
         let start = self.searches[search as usize].filter(|&frame| !self.is_old(frame));
         let mut at = start.or_else(|| self.oldest_first().next());
         let mut found = None;
@@ -226,9 +221,7 @@ mod tests {
     }
 
     fn old(list: &MidpointList) -> usize {
-        list.oldest_first()
-            .filter(|&frame| list.is_old(frame))
-            .count()
+        list.oldest_first().filter(|&frame| list.is_old(frame)).count()
     }
 
     #[test]
@@ -257,8 +250,7 @@ mod tests {
     #[test]
     fn searches_go_on_in_the_young_part_only() {
         let mut list = filled(37, 300);
-        let clean =
-            |list: &mut MidpointList, most| list.search(TailSearch::Clean, most, |frame| frame > 2);
+        let clean = |list: &mut MidpointList, most| list.search(TailSearch::Clean, most, |frame| frame > 2);
         // All are young, with frames 0, 1 and 2 at the tail.
         assert_eq!(clean(&mut list, 3), None);
         assert_eq!(clean(&mut list, 3), Some(3));

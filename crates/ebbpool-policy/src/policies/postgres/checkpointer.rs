@@ -71,13 +71,7 @@ impl Checkpointer {
     }
 
     /// Does what is due at `now`, after `written` references that write.
-    pub(super) fn run(
-        &mut self,
-        now: u64,
-        written: u64,
-        frames: &mut Frames,
-        writes: &mut Vec<BackgroundWrite>,
-    ) {
+    pub(super) fn run(&mut self, now: u64, written: u64, frames: &mut Frames, writes: &mut Vec<BackgroundWrite>) {
         if now < self.next_us && written < self.next_written {
             return;
         }
@@ -108,27 +102,19 @@ impl Checkpointer {
             }
         }
         let pages = &self.pages;
-        self.to_write
-            .sort_unstable_by_key(|&frame| pages[frame as usize]);
+        self.to_write.sort_unstable_by_key(|&frame| pages[frame as usize]);
     }
 
     /// Writes as many pages as the schedule asks for, and at least one after each pause. Time counts in whole pauses, so
     /// that another call before the next one does nothing.
-    fn proceed(
-        &mut self,
-        now: u64,
-        written: u64,
-        frames: &mut Frames,
-        writes: &mut Vec<BackgroundWrite>,
-    ) {
+    fn proceed(&mut self, now: u64, written: u64, frames: &mut Frames, writes: &mut Vec<BackgroundWrite>) {
         let pauses = (now - self.start_us) / PAUSE_US;
         let count = self.to_write.len();
         let share = |part: u64, whole: u64| match whole {
             0 => 0.0,
             whole => part as f64 / whole as f64,
         };
-        let progress = share(pauses * PAUSE_US, self.timeout_us)
-            .max(share(written - self.start_written, self.most_written));
+        let progress = share(pauses * PAUSE_US, self.timeout_us).max(share(written - self.start_written, self.most_written));
         let by_pauses = usize::try_from(pauses + 1).unwrap_or(usize::MAX);
         let mut passed = self.passed.max(by_pauses.min(count));
         while passed < count && passed as f64 / count as f64 * self.target < progress {
@@ -143,10 +129,7 @@ impl Checkpointer {
         for &frame in &self.to_write[self.passed..end] {
             if frames.is_marked_for_checkpoint(frame) {
                 frames.cleaned(frame);
-                writes.push(BackgroundWrite {
-                    frame,
-                    writer: BackgroundWriter::Checkpointer,
-                });
+                writes.push(BackgroundWrite { frame, writer: BackgroundWriter::Checkpointer });
             }
         }
         self.passed = end;
@@ -165,8 +148,7 @@ impl Checkpointer {
         if running {
             self.next_us = self.next_us.min(after_pause);
             // The next page is due after that many references that write, or, because of rounding, one later.
-            let due = (self.passed as f64 / self.to_write.len() as f64 * self.target)
-                * self.most_written as f64;
+            let due = (self.passed as f64 / self.to_write.len() as f64 * self.target) * self.most_written as f64;
             if self.most_written > 0 {
                 let due = self.start_written + due as u64;
                 self.next_written = self.next_written.min(due);

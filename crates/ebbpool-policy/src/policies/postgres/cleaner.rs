@@ -48,13 +48,7 @@ impl Cleaner {
     }
 
     /// Does the rounds up to `now`. `allocations` are those since the last round, without those of rings.
-    pub(super) fn run(
-        &mut self,
-        now: u64,
-        frames: &mut Frames,
-        allocations: &mut u64,
-        writes: &mut Vec<BackgroundWrite>,
-    ) {
+    pub(super) fn run(&mut self, now: u64, frames: &mut Frames, allocations: &mut u64, writes: &mut Vec<BackgroundWrite>) {
         while self.next_us <= now {
             let idle = self.round(frames, std::mem::take(allocations), writes);
             self.next_us = self.next_us.saturating_add(self.delay_us);
@@ -67,12 +61,7 @@ impl Cleaner {
     }
 
     /// One round. True if another would do nothing before the next miss.
-    fn round(
-        &mut self,
-        frames: &mut Frames,
-        allocations: u64,
-        writes: &mut Vec<BackgroundWrite>,
-    ) -> bool {
+    fn round(&mut self, frames: &mut Frames, allocations: u64, writes: &mut Vec<BackgroundWrite>) -> bool {
         let count = u64::from(frames.count());
         let steps = frames.steps();
         let moved = self.previous_steps.map_or(0, |before| steps - before);
@@ -97,10 +86,7 @@ impl Cleaner {
             reusable += 1;
             if frames.is_dirty(frame) {
                 frames.cleaned(frame);
-                writes.push(BackgroundWrite {
-                    frame,
-                    writer: BackgroundWriter::Cleaner,
-                });
+                writes.push(BackgroundWrite { frame, writer: BackgroundWriter::Cleaner });
                 written += 1;
                 if written >= self.most_writes {
                     break;

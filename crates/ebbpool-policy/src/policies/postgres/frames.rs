@@ -24,12 +24,7 @@ pub(super) struct Frames {
 
 impl Frames {
     pub(super) fn new(frames: u32) -> Self {
-        Frames {
-            states: vec![0; frames as usize],
-            hand: 0,
-            steps: 0,
-            occupied: 0,
-        }
+        Frames { states: vec![0; frames as usize], hand: 0, steps: 0, occupied: 0 }
     }
 
     /// The number of frames.
@@ -138,9 +133,7 @@ impl Frames {
     pub(super) fn next(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let in_turn = (self.hand..self.count()).chain(0..self.hand);
         let occupied = in_turn.filter(|&frame| self.states[frame as usize] & OCCUPIED != 0);
-        fewest_chances(occupied, may_evict, |frame| {
-            self.states[frame as usize] & USAGE
-        })
+        fewest_chances(occupied, may_evict, |frame| self.states[frame as usize] & USAGE)
     }
 
     #[inline]

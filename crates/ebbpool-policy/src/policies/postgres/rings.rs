@@ -34,12 +34,7 @@ impl ScanRings {
     /// eighth of the frames, and at least one.
     pub(super) fn new(sizes: [u32; 3], frames: u32) -> Self {
         let [read, write, vacuum] = sizes.map(|size| size.min((frames / 8).max(1)));
-        ScanRings {
-            rings: Vec::new(),
-            sizes: [0, read, write, vacuum],
-            requests: 0,
-            latest: 0,
-        }
+        ScanRings { rings: Vec::new(), sizes: [0, read, write, vacuum], requests: 0, latest: 0 }
     }
 
     /// The ring of a scan, which is made if it has none; `None` if such scans have none.
@@ -65,12 +60,7 @@ impl ScanRings {
         let at = match oldest() {
             Some(oldest) if self.rings.len() >= MOST_RINGS => oldest,
             _ => {
-                self.rings.push(ScanRing {
-                    scan,
-                    slots: Vec::new(),
-                    current: 0,
-                    last_use: 0,
-                });
+                self.rings.push(ScanRing { scan, slots: Vec::new(), current: 0, last_use: 0 });
                 self.rings.len() - 1
             }
         };
@@ -114,10 +104,7 @@ mod tests {
 
     #[test]
     fn a_ring_has_at_most_an_eighth_of_the_frames_and_at_least_one() {
-        assert_eq!(
-            ScanRings::new([32, 2048, 256], 1024).sizes,
-            [0, 32, 128, 128]
-        );
+        assert_eq!(ScanRings::new([32, 2048, 256], 1024).sizes, [0, 32, 128, 128]);
         assert_eq!(ScanRings::new([32, 0, 32], 7).sizes, [0, 1, 0, 1]);
     }
 

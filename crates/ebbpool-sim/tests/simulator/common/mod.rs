@@ -9,10 +9,7 @@ use tempfile::TempDir;
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 /// Progress that reports nothing and never stops.
-pub const QUIET: PassControl = PassControl {
-    report: &|_| {},
-    stop: &NEVER_STOP,
-};
+pub const QUIET: PassControl = PassControl { report: &|_| {}, stop: &NEVER_STOP };
 
 /// Every policy at least once, with parameters that make a difference in small buffers.
 pub const SPECS: &[&str] = &[
@@ -96,14 +93,7 @@ pub fn class_of(page: u64) -> u32 {
 /// The request at a position of traces in the native format: about 700 a second, some of them through rings.
 pub fn request_of(position: usize) -> RequestDetail {
     let scan = 1 + (position / 40 % 5) as u32;
-    RequestDetail {
-        time_us: position as u64 * 1400 + 5,
-        bypass: if position % 80 < 25 {
-            scan * 4 + scan % 3 + 1
-        } else {
-            0
-        },
-    }
+    RequestDetail { time_us: position as u64 * 1400 + 5, bypass: if position % 80 < 25 { scan * 4 + scan % 3 + 1 } else { 0 } }
 }
 
 /// The trace as a file, which exists as long as the directory. In the native format it has classes, times and rings.
@@ -120,19 +110,12 @@ pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
         batch.classes = batch.pages.iter().copied().map(class_of).collect();
         batch.requests = (0..batch.len()).map(request_of).collect();
     }
-    writer
-        .write(&batch)
-        .and_then(|()| writer.finish())
-        .expect("room for a trace");
+    writer.write(&batch).and_then(|()| writer.finish()).expect("room for a trace");
     let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
     (directory, source)
 }
 
 /// The policy of `spec` over `frames` frames.
 pub fn cell(spec: &str, frames: u64, asymmetry: f64) -> SimCell {
-    SimCell {
-        policy: spec.parse().expect("a policy"),
-        frames,
-        asymmetry,
-    }
+    SimCell { policy: spec.parse().expect("a policy"), frames, asymmetry }
 }

@@ -25,10 +25,7 @@ impl Lockstep<'_> {
     }
 
     pub fn set_time(&self) -> bool {
-        let mut answers = self
-            .bench
-            .instances
-            .map(|instance| instance.set_time(f64::from(self.now)).is_ok());
+        let mut answers = self.bench.instances.map(|instance| instance.set_time(f64::from(self.now)).is_ok());
         answers.iter_mut().all(|answer| *answer)
     }
 
@@ -45,12 +42,7 @@ impl Lockstep<'_> {
                         self.history.raise_by_time(database, time);
                     }
                 }
-                None if !self
-                    .openings
-                    .iter()
-                    .flatten()
-                    .any(|one| one.database == database) =>
-                {
+                None if !self.openings.iter().flatten().any(|one| one.database == database) => {
                     self.history.raise(database, self.history.last());
                 }
                 None => {}
@@ -132,9 +124,7 @@ impl Lockstep<'_> {
                 self.time_has_passed();
                 Ok(())
             }
-            false => Err("an epoch fails although the disk works again"
-                .to_owned()
-                .into()),
+            false => Err("an epoch fails although the disk works again".to_owned().into()),
         }
     }
 

@@ -31,12 +31,7 @@ impl Lockstep<'_> {
     }
 
     /// The latest state, from a first one on, with this content.
-    pub fn find(
-        &mut self,
-        dump: &[String],
-        database: Database,
-        first: usize,
-    ) -> Result<Option<usize>, String> {
+    pub fn find(&mut self, dump: &[String], database: Database, first: usize) -> Result<Option<usize>, String> {
         for state in (first..=self.history.last()).rev() {
             if self.content(state, database)?.dump == dump {
                 return Ok(Some(state));
@@ -63,10 +58,7 @@ impl Lockstep<'_> {
         let mut found = Vec::new();
         for database in BOTH {
             if self.was_never_made(database) {
-                found.push(Rc::new(Content {
-                    file: Vec::new(),
-                    dump: Vec::new(),
-                }));
+                found.push(Rc::new(Content { file: Vec::new(), dump: Vec::new() }));
                 continue;
             }
             let plain = self.without_the_library(database)?;
@@ -100,29 +92,17 @@ impl Lockstep<'_> {
     /// True if no world has a file of the name.
     pub fn was_never_made(&self, database: Database) -> bool {
         let path = self.ours.path(database);
-        let of_ours =
-            ["", "-wal", "-ebb"].map(|suffix| self.bench.ours.content(&format!("{path}{suffix}")));
+        let of_ours = ["", "-wal", "-ebb"].map(|suffix| self.bench.ours.content(&format!("{path}{suffix}")));
         of_ours.iter().all(Vec::is_empty) && self.bench.plain.content(&path).is_empty()
     }
 
     /// A database as recovery has left it, if it is one file: pages that hold nothing may be others than plain SQLite's.
     fn as_it_is(&self, database: Database) -> Option<Rc<Content>> {
         let path = self.ours.path(database);
-        let is_there = |suffix| {
-            !self
-                .bench
-                .ours
-                .content(&format!("{path}{suffix}"))
-                .is_empty()
-        };
+        let is_there = |suffix| !self.bench.ours.content(&format!("{path}{suffix}")).is_empty();
         let is_whole = !["-wal", "-ebb", "-journal"].into_iter().any(is_there);
         let file = self.bench.ours.content(&path);
-        is_whole.then(|| {
-            Rc::new(Content {
-                file,
-                dump: Vec::new(),
-            })
-        })
+        is_whole.then(|| Rc::new(Content { file, dump: Vec::new() }))
     }
 
     /// What the library finds after a crash.
@@ -130,12 +110,7 @@ impl Lockstep<'_> {
         let dump = self.recover(database)?;
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
-            trace::line(|| {
-                format!(
-                    "    as in state {state} of {floor} to {}",
-                    self.history.last()
-                )
-            });
+            trace::line(|| format!("    as in state {state} of {floor} to {}", self.history.last()));
             let content = self.content(state, database)?;
             return Ok(self.as_it_is(database).unwrap_or(content));
         }
@@ -204,14 +179,7 @@ impl Lockstep<'_> {
     /// What the library finds, on a connection of its own.
     pub fn dump(&mut self, database: Database) -> Result<Vec<String>, String> {
         trace::line(|| format!("{database:?} is opened and closed"));
-        let opening = Opening {
-            c: 0,
-            database,
-            process: 0,
-            how: OpenedBy::Ours,
-            window: 1000,
-            options: "",
-        };
+        let opening = Opening { c: 0, database, process: 0, how: OpenedBy::Ours, window: 1000, options: "" };
         let opened = self.ours.open(&opening);
         let Some(connection) = self.ours.take(0) else {
             return Err(format!("{opened:?}"));

@@ -40,13 +40,7 @@ impl Lockstep<'_> {
     }
 
     /// Compares an answer of our world, unless it has a price, with that of the other one.
-    pub fn compare(
-        &mut self,
-        c: C,
-        text: &str,
-        ours: Outcome,
-        plain: impl FnOnce(&mut Self) -> Run<Outcome>,
-    ) -> Run<()> {
+    pub fn compare(&mut self, c: C, text: &str, ours: Outcome, plain: impl FnOnce(&mut Self) -> Run<Outcome>) -> Run<()> {
         if let Some(price) = price::of(&ours, text, self.circumstances(c)) {
             self.tally.pay(price);
             self.is_in_doubt |= price == Price::Fault && ours.is_idle && !self.is_only_full;
@@ -75,14 +69,12 @@ impl Lockstep<'_> {
         } else {
             let plain = plain(self)?;
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
-            let are_refused = [ours.code(), plain.code()].iter().all(|code| {
-                [ffi::SQLITE_BUSY, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY].contains(code)
-            });
+            let are_refused = [ours.code(), plain.code()]
+                .iter()
+                .all(|code| [ffi::SQLITE_BUSY, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY].contains(code));
             // Whether a connection knows that there is no such table, or is to look and finds a lock.
             let are_refused = are_refused && self.is_loose && price::names_a_table(text);
-            let same = ours.agrees(&plain)
-                || are_refused
-                || (numbers_differ && ours.is_ok() == plain.is_ok());
+            let same = ours.agrees(&plain) || are_refused || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {
                 return Err(format!("{text} of {c}: ours {ours:?}, plain {plain:?}").into());
             }
@@ -210,9 +202,7 @@ impl Lockstep<'_> {
         self.settle(&opening);
         let database = opening.database;
         let is_durable = opening.how == OpenedBy::Ours && self.window(database) == Some(0);
-        if (is_flush && opening.how == OpenedBy::Ours)
-            || (is_durable && has_changed && ours.is_idle)
-        {
+        if (is_flush && opening.how == OpenedBy::Ours) || (is_durable && has_changed && ours.is_idle) {
             self.history.raise(database, self.history.last());
         }
     }
@@ -241,8 +231,7 @@ impl Lockstep<'_> {
         let is_special = is_special.iter().any(|first| text.starts_with(first));
         let is_special = is_special
             || self.is_readers_checkpoint(c, text)
-            || self.looks_at_a_journal(c)
-                && matches!(point.0, points::Event::Call | points::Event::Read);
+            || self.looks_at_a_journal(c) && matches!(point.0, points::Event::Call | points::Event::Read);
         if is_disturbed || self.has_pending_fault() || is_special {
             return self.sql(c, text);
         }
@@ -277,11 +266,7 @@ impl Lockstep<'_> {
         if let Some(outcome) = outcome {
             return Ok(outcome);
         }
-        let world = if is_ours {
-            &mut self.ours
-        } else {
-            &mut self.plain
-        };
+        let world = if is_ours { &mut self.ours } else { &mut self.plain };
         match world.resume(c) {
             Ok(Some(outcome)) => Ok(outcome),
             _ => Err(Stop::Hang(format!("the statement of {c} does not end"))),
@@ -298,10 +283,8 @@ impl Lockstep<'_> {
         let (Some(ours), Some(plain)) = (self.ours.get(c), self.plain.get(c)) else {
             return Ok(());
         };
-        let outcome = |answer: Result<Vec<String>, i32>, database: &Connection| Outcome {
-            answer,
-            is_idle: database.is_autocommit(),
-        };
+        let outcome =
+            |answer: Result<Vec<String>, i32>, database: &Connection| Outcome { answer, is_idle: database.is_autocommit() };
         let ours = outcome(sql::backup(ours), ours);
         let plain = outcome(sql::backup(plain), plain);
         match price::of(&ours, "", self.circumstances(c)) {

@@ -66,13 +66,7 @@ unsafe fn open_of<'a>(file: *mut File) -> &'a Open {
     unsafe { &*(*file.cast::<Handle>()).open }
 }
 
-unsafe extern "C" fn open(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
     unsafe {
         (*file).methods = std::ptr::null();
         let port = port(vfs);
@@ -150,12 +144,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     code
 }
 
-unsafe extern "C" fn access(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
     unsafe {
         let drive = port(vfs).drive();
         let exists = drive.length(&drive.bytes(text(name))) > 0;
@@ -169,12 +158,7 @@ unsafe extern "C" fn access(
     }
 }
 
-unsafe extern "C" fn full_pathname(
-    _vfs: *mut Vfs,
-    name: *const c_char,
-    length: c_int,
-    out: *mut c_char,
-) -> c_int {
+unsafe extern "C" fn full_pathname(_vfs: *mut Vfs, name: *const c_char, length: c_int, out: *mut c_char) -> c_int {
     unsafe {
         let bytes = CStr::from_ptr(name).to_bytes_with_nul();
         assert!(bytes.len() <= length as usize);
@@ -215,12 +199,7 @@ unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
 /// The same bytes in each run of a program.
 unsafe extern "C" fn randomness(vfs: *mut Vfs, length: c_int, out: *mut c_char) -> c_int {
     let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize) };
-    unsafe { port(vfs) }
-        .machine
-        .random
-        .lock()
-        .unwrap()
-        .fill(out);
+    unsafe { port(vfs) }.machine.random.lock().unwrap().fill(out);
     length
 }
 
@@ -261,12 +240,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
-    let (open, into) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
     let (drive, bytes) = open.at();
     let mut done = 0;
     while done < into.len() {
@@ -283,11 +257,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
 }
 
 /// Calls `change` for an open file, and counts it.
-fn changing(
-    open: &Open,
-    code: c_int,
-    change: impl FnOnce(&Drive, &Bytes) -> std::io::Result<()>,
-) -> c_int {
+fn changing(open: &Open, code: c_int, change: impl FnOnce(&Drive, &Bytes) -> std::io::Result<()>) -> c_int {
     let (drive, bytes) = open.at();
     let code = drive.code(change(&drive, &bytes), code);
     if !open.is_temporary {
@@ -297,12 +267,7 @@ fn changing(
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    let (open, from) = unsafe {
-        (
-            open_of(file),
-            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
-        )
-    };
+    let (open, from) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
     if !open.can_write {
         return ffi::IOERR | (3 << 8);
     }
@@ -321,9 +286,7 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     let open = unsafe { open_of(file) };
-    open.at()
-        .0
-        .note(|| format!("truncate {} to {length}", open.path));
+    open.at().0.note(|| format!("truncate {} to {length}", open.path));
     changing(open, ffi::IOERR | (6 << 8), |drive, bytes| {
         drive.note_blocks(&open.path, |dirty| {
             dirty.retain(|block| block * BLOCK < length as u64);
@@ -362,9 +325,7 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
         // As of a descriptor that cannot write.
         return ffi::IOERR | (15 << 8);
     }
-    open.at()
-        .0
-        .with_inode(&open.path, |inode| inode.lock(open.id, level))
+    open.at().0.with_inode(&open.path, |inode| inode.lock(open.id, level))
 }
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
@@ -376,21 +337,13 @@ unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
 
 unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
     let open = unsafe { open_of(file) };
-    let is_reserved = open.at().0.with_inode(&open.path, |inode| {
-        inode
-            .levels
-            .values()
-            .any(|level| *level >= ffi::LOCK_RESERVED)
-    });
+    let is_reserved =
+        open.at().0.with_inode(&open.path, |inode| inode.levels.values().any(|level| *level >= ffi::LOCK_RESERVED));
     unsafe { *out = c_int::from(is_reserved) };
     ffi::OK
 }
 
-unsafe extern "C" fn file_control(
-    _file: *mut File,
-    _operation: c_int,
-    _argument: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn file_control(_file: *mut File, _operation: c_int, _argument: *mut c_void) -> c_int {
     ffi::NOTFOUND
 }
 
@@ -402,13 +355,7 @@ unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_int {
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
-unsafe extern "C" fn shm_map(
-    file: *mut File,
-    index: c_int,
-    bytes: c_int,
-    extend: c_int,
-    out: *mut *mut c_void,
-) -> c_int {
+unsafe extern "C" fn shm_map(file: *mut File, index: c_int, bytes: c_int, extend: c_int, out: *mut *mut c_void) -> c_int {
     let open = unsafe { open_of(file) };
     let region = open.at().0.with_inode(&open.path, |inode| {
         inode.slots.entry(open.id).or_default();
@@ -426,9 +373,7 @@ unsafe extern "C" fn shm_map(
 unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: c_int, flags: c_int) -> c_int {
     let open = unsafe { open_of(file) };
     let bits = (((1u16 << count) - 1) << offset) as u8;
-    open.at()
-        .0
-        .with_inode(&open.path, |inode| inode.lock_slots(open.id, bits, flags))
+    open.at().0.with_inode(&open.path, |inode| inode.lock_slots(open.id, bits, flags))
 }
 
 unsafe extern "C" fn shm_barrier(_file: *mut File) {

@@ -115,11 +115,7 @@ impl Drive {
     pub fn length(&self, bytes: &Bytes) -> u64 {
         match (bytes, &self.store) {
             (Bytes::Faulty(file), _) => file.len().unwrap_or(0),
-            (Bytes::Plain(path), Store::Plain(files)) => files
-                .lock()
-                .unwrap()
-                .get(path)
-                .map_or(0, |file| file.len() as u64),
+            (Bytes::Plain(path), Store::Plain(files)) => files.lock().unwrap().get(path).map_or(0, |file| file.len() as u64),
             _ => unreachable!("a plain file is in plain memory"),
         }
     }
@@ -129,9 +125,7 @@ impl Drive {
             Bytes::Faulty(file) => return file.read_at(at, into),
             Bytes::Plain(path) => path,
         };
-        let Store::Plain(files) = &self.store else {
-            unreachable!("a plain file is in plain memory")
-        };
+        let Store::Plain(files) = &self.store else { unreachable!("a plain file is in plain memory") };
         let files = files.lock().unwrap();
         let file = files.get(path).map_or(&[][..], |file| file.as_slice());
         let from = (at as usize).min(file.len());
@@ -142,9 +136,7 @@ impl Drive {
 
     /// Lets `change` change a plain file.
     pub fn change(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
-        let Store::Plain(files) = &self.store else {
-            unreachable!("a plain file is in plain memory")
-        };
+        let Store::Plain(files) = &self.store else { unreachable!("a plain file is in plain memory") };
         let mut files = files.lock().unwrap();
         change(Arc::make_mut(files.entry(path.into()).or_default()));
     }

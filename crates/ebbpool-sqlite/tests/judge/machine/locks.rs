@@ -82,17 +82,11 @@ impl Inode {
         }
         let alone = flags & ffi::SHM_EXCLUSIVE != 0;
         let now = if flags & ffi::SHM_UNLOCK != 0 {
-            Slots {
-                shared: mine.shared & !bits,
-                alone: mine.alone & !bits,
-            }
+            Slots { shared: mine.shared & !bits, alone: mine.alone & !bits }
         } else if others.alone & bits != 0 || (alone && others.shared & bits != 0) {
             return ffi::BUSY;
         } else {
-            Slots {
-                shared: mine.shared | if alone { 0 } else { bits },
-                alone: mine.alone | if alone { bits } else { 0 },
-            }
+            Slots { shared: mine.shared | if alone { 0 } else { bits }, alone: mine.alone | if alone { bits } else { 0 } }
         };
         self.slots.insert(id, now);
         ffi::OK

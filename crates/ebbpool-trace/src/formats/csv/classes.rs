@@ -23,10 +23,7 @@ enum ClassKind {
 
 impl ClassField {
     pub(super) fn new(field: CsvField) -> ClassField {
-        ClassField {
-            field,
-            kind: ClassKind::Unknown,
-        }
+        ClassField { field, kind: ClassKind::Unknown }
     }
 
     /// The class in a record, 0 if the field is empty.
@@ -48,9 +45,7 @@ impl ClassField {
         };
         match &mut self.kind {
             ClassKind::Names(names) => names
-                .number(&text.to_vec(), || {
-                    String::from_utf8_lossy(text).into_owned()
-                })
+                .number(&text.to_vec(), || String::from_utf8_lossy(text).into_owned())
                 .ok_or_else(|| bad("one of at most 2^20 classes")),
             _ => number.ok_or_else(|| bad("a class number from 0 to 2^32-1")),
         }

@@ -14,18 +14,14 @@ const NAMES: &str = "ebbpool.classes";
 const RANGES: &str = "ebbpool.class_ranges";
 
 /// The column of classes, if the file has one; adds a note if it cannot be read.
-pub(super) fn find(
-    file: (&str, &[ColumnDescPtr]),
-    notes: &mut Vec<String>,
-) -> Option<IntegerColumn> {
+pub(super) fn find(file: (&str, &[ColumnDescPtr]), notes: &mut Vec<String>) -> Option<IntegerColumn> {
     const NO_CLASSES: &str = "and classes are integers; the pages have no classes";
     IntegerColumn::find(file, CLASS, notes, NO_CLASSES)
 }
 
 /// The metadata that state these classes.
 pub(super) fn pairs(classes: &PageClasses) -> Vec<KeyValue> {
-    let json =
-        |key: &str, value: serde_json::Value| KeyValue::new(key.to_owned(), value.to_string());
+    let json = |key: &str, value: serde_json::Value| KeyValue::new(key.to_owned(), value.to_string());
     let mut pairs = Vec::new();
     if !classes.names().is_empty() {
         pairs.push(json(NAMES, classes.names().into()));
@@ -39,10 +35,7 @@ pub(super) fn pairs(classes: &PageClasses) -> Vec<KeyValue> {
 }
 
 /// The classes that the metadata state, without ranges if there are none.
-pub(super) fn of_metadata(
-    file: &str,
-    pairs: Option<&Vec<KeyValue>>,
-) -> Result<PageClasses, TraceError> {
+pub(super) fn of_metadata(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<PageClasses, TraceError> {
     let find = |key: &str| {
         let pair = pairs?.iter().find(|pair| pair.key == key)?;
         pair.value.as_deref()
@@ -52,9 +45,7 @@ pub(super) fn of_metadata(
         problem: format!("{key} is expected to be {expected}"),
     };
     let names = match find(NAMES) {
-        Some(text) => {
-            serde_json::from_str(text).map_err(|_| wrong(NAMES, "a JSON array of names"))?
-        }
+        Some(text) => serde_json::from_str(text).map_err(|_| wrong(NAMES, "a JSON array of names"))?,
         None => Vec::new(),
     };
     let Some(text) = find(RANGES) else {
@@ -63,10 +54,5 @@ pub(super) fn of_metadata(
     serde_json::from_str(text)
         .ok()
         .and_then(|ranges| PageClasses::of_ranges(names, ranges))
-        .ok_or_else(|| {
-            wrong(
-                RANGES,
-                "a JSON array of pairs of a page and a class, with ascending pages",
-            )
-        })
+        .ok_or_else(|| wrong(RANGES, "a JSON array of pairs of a page and a class, with ascending pages"))
 }

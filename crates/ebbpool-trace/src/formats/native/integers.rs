@@ -24,9 +24,7 @@ impl IntegerColumn {
         notes: &mut Vec<String>,
         consequence: &str,
     ) -> Option<IntegerColumn> {
-        let at = columns
-            .iter()
-            .position(|column| matches!(column.path().parts(), [only] if only == name))?;
+        let at = columns.iter().position(|column| matches!(column.path().parts(), [only] if only == name))?;
         let column = &columns[at];
         let wide = match column.physical_type() {
             Type::INT32 if column.max_rep_level() == 0 => false,
@@ -36,11 +34,7 @@ impl IntegerColumn {
                 return None;
             }
         };
-        Some(IntegerColumn {
-            at,
-            wide,
-            unsigned: is_unsigned(column),
-        })
+        Some(IntegerColumn { at, wide, unsigned: is_unsigned(column) })
     }
 }
 
@@ -56,11 +50,7 @@ enum IntegerValues {
 }
 
 impl IntegerDecoder {
-    pub(super) fn new(
-        column: IntegerColumn,
-        descriptor: ColumnDescPtr,
-        pages: Box<dyn PageReader>,
-    ) -> IntegerDecoder {
+    pub(super) fn new(column: IntegerColumn, descriptor: ColumnDescPtr, pages: Box<dyn PageReader>) -> IntegerDecoder {
         IntegerDecoder {
             values: match column.wide {
                 true => IntegerValues::Wide(ColumnDecoder::new(descriptor, pages)),

@@ -24,10 +24,7 @@ pub(super) struct RequestColumns {
 
 impl RequestColumns {
     /// The columns that the file has, `None` if it has none; adds a note on a column that cannot be read.
-    pub(super) fn find(
-        file: (&str, &[ColumnDescPtr]),
-        notes: &mut Vec<String>,
-    ) -> Option<RequestColumns> {
+    pub(super) fn find(file: (&str, &[ColumnDescPtr]), notes: &mut Vec<String>) -> Option<RequestColumns> {
         const NO_TIMES: &str = "and times are integers of µs; the references have no times";
         const NO_RINGS: &str = "and rings are integers; the references have no rings";
         let time = IntegerColumn::find(file, TIME, notes, NO_TIMES);
@@ -55,10 +52,7 @@ impl RequestDecoder {
             let (descriptor, pages) = open(column.at)?;
             Ok(Some(IntegerDecoder::new(column, descriptor, pages)))
         };
-        Ok(RequestDecoder {
-            time: decoder(columns.time)?,
-            bypass: decoder(columns.bypass)?,
-        })
+        Ok(RequestDecoder { time: decoder(columns.time)?, bypass: decoder(columns.bypass)? })
     }
 
     /// Appends the next `count` requests. A null is the time before, and no ring.

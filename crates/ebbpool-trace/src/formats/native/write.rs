@@ -77,9 +77,7 @@ pub(super) fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError>
     .into_iter()
     .filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)))
     .collect();
-    let by_page = target
-        .classes
-        .filter(|known| (1..=MOST_RANGES).contains(&known.ranges().len()));
+    let by_page = target.classes.filter(|known| (1..=MOST_RANGES).contains(&known.ranges().len()));
     pairs.extend(by_page.into_iter().flat_map(classes::pairs));
     let has_classes = target.classes.is_some() && by_page.is_none();
     Ok(Box::new(NativeEncoder {
@@ -93,10 +91,7 @@ pub(super) fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError>
         pages: Vec::new(),
         writes: Vec::new(),
         classes: has_classes.then(Vec::new),
-        names: target
-            .classes
-            .filter(|_| has_classes)
-            .map(|known| known.names().to_vec()),
+        names: target.classes.filter(|_| has_classes).map(|known| known.names().to_vec()),
         requests: None,
     }))
 }
@@ -159,8 +154,7 @@ impl NativeEncoder {
         if !matches!(self.file, NativeFile::Unbegun(_)) {
             return Ok(());
         }
-        if let NativeFile::Unbegun(unbegun) = std::mem::replace(&mut self.file, NativeFile::Failed)
-        {
+        if let NativeFile::Unbegun(unbegun) = std::mem::replace(&mut self.file, NativeFile::Failed) {
             let writer = unwritable(&self.label, || unbegun.begin(has_requests))?;
             self.file = NativeFile::Begun(Box::new(writer));
             self.requests = has_requests.then(RequestValues::default);
@@ -246,8 +240,7 @@ impl Encode for NativeEncoder {
         while at < batch.len() {
             let end = batch.len().min(at + ROW_GROUP - self.pages.len());
             // UINT_64 is stored as the INT64 of the same bits.
-            self.pages
-                .extend(batch.pages[at..end].iter().map(|&page| page as i64));
+            self.pages.extend(batch.pages[at..end].iter().map(|&page| page as i64));
             self.writes.extend_from_slice(&batch.writes[at..end]);
             if let Some(classes) = &mut self.classes {
                 let known = batch.classes.get(at..end).unwrap_or_default();

@@ -61,12 +61,7 @@ impl TreeLayout {
             count = count.div_ceil(fan_out);
             nodes.push(count);
         }
-        TreeLayout {
-            leaf,
-            fan_out,
-            nodes,
-            span: capacity * 8,
-        }
+        TreeLayout { leaf, fan_out, nodes, span: capacity * 8 }
     }
 
     pub(super) fn height(&self) -> usize {
@@ -188,12 +183,7 @@ mod tests {
         }
 
         fn load(layout: &TreeLayout, records: u64) -> Vec<Vec<u64>> {
-            let mut loader = Loader {
-                fan_out: layout.fan_out,
-                span: layout.span,
-                next_page: 3,
-                levels: Vec::new(),
-            };
+            let mut loader = Loader { fan_out: layout.fan_out, span: layout.span, next_page: 3, levels: Vec::new() };
             let page = loader.take();
             loader.levels.push((vec![page], 0));
             for _ in 0..records {
@@ -219,12 +209,7 @@ mod tests {
     #[test]
     fn pages_are_those_that_the_loader_allocates() {
         // From full nodes of 512 bytes down to nodes of two children, with many and few records in a leaf.
-        let shapes = [
-            (4, 90, 512, 0.5),
-            (8, 20, 512, 0.2),
-            (4, 90, 512, 0.01),
-            (1, 0, 512, 1.0),
-        ];
+        let shapes = [(4, 90, 512, 0.5), (8, 20, 512, 0.2), (4, 90, 512, 0.01), (1, 0, 512, 1.0)];
         for (key, value, page_size, fill) in shapes {
             for records in (1..300).chain([1000, 4097, 30_000, 77_777]) {
                 let layout = TreeLayout::new(records, key, value, page_size, fill);
@@ -251,10 +236,7 @@ mod tests {
         assert_eq!(layout.nodes, [142_858, 1_134, 9, 1]);
         assert_eq!(layout.span, 32_384);
         // Leaf 0, leaf 1, then the first one's parent.
-        assert_eq!(
-            [layout.page(0, 0), layout.page(0, 1), layout.page(0, 2)],
-            [3, 4, 6]
-        );
+        assert_eq!([layout.page(0, 0), layout.page(0, 1), layout.page(0, 2)], [3, 4, 6]);
         assert_eq!(layout.page(1, 0), 5);
         assert_eq!(layout.above(142_857).count(), 3);
         // 144,001 nodes below the root, the root, the meta page, 5 maps, and one page that was freed.

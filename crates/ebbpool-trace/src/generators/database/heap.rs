@@ -171,35 +171,19 @@ impl Heap {
 
     /// Looks a row up: descends `index` to the key with rank `rank`, and reads the row.
     /// Returns the row's page in the table.
-    pub(in super::super) fn seek_at(
-        &mut self,
-        transaction: &mut Transaction,
-        index: &Index,
-        rank: u64,
-        row: u64,
-    ) -> u32 {
+    pub(in super::super) fn seek_at(&mut self, transaction: &mut Transaction, index: &Index, rank: u64, row: u64) -> u32 {
         index.search(transaction, rank, self.kills(transaction, row));
         self.fetch(transaction, row)
     }
 
     /// The same for keys in the order of rows.
-    pub(in super::super) fn seek(
-        &mut self,
-        transaction: &mut Transaction,
-        index: &Index,
-        row: u64,
-    ) -> u32 {
+    pub(in super::super) fn seek(&mut self, transaction: &mut Transaction, index: &Index, row: u64) -> u32 {
         self.seek_at(transaction, index, row, row)
     }
 
     /// Changes a row that was read. If it moves, adds its key to `indexes`, given with the
     /// key's rank in each, the unique one first. Returns the page of the old version.
-    pub(in super::super) fn change_keyed(
-        &mut self,
-        transaction: &mut Transaction,
-        row: u64,
-        indexes: &[(&Index, u64)],
-    ) -> u32 {
+    pub(in super::super) fn change_keyed(&mut self, transaction: &mut Transaction, row: u64, indexes: &[(&Index, u64)]) -> u32 {
         let Some(old_page) = self.update(transaction, row) else {
             return self.page_of(row);
         };
@@ -307,10 +291,7 @@ impl Heap {
         let map = self.map_of(page);
         let state = self.pages.entry(page).or_insert_with(|| {
             transaction.write(map);
-            PageState {
-                used: as_loaded,
-                ..PageState::default()
-            }
+            PageState { used: as_loaded, ..PageState::default() }
         });
         state.changed = transaction.number();
         state
@@ -326,11 +307,7 @@ impl Heap {
         transaction.write(self.number(page));
         let old_version = self.rows.get(&row).and_then(|row| row.old_version);
         let changed = transaction.number();
-        let locked = RowState {
-            page,
-            old_version,
-            changed,
-        };
+        let locked = RowState { page, old_version, changed };
         self.rows.insert(row, locked);
     }
 
@@ -350,41 +327,20 @@ impl Heap {
     /// Changes a row that was fetched: reads the version and writes its page; if that page
     /// has no room, also writes the page to which the row moves. If it moves, returns its
     /// old page, and all indexes need a key for the new version.
-    pub(in super::super) fn update(
-        &mut self,
-        transaction: &mut Transaction,
-        row: u64,
-    ) -> Option<u32> {
+    pub(in super::super) fn update(&mut self, transaction: &mut Transaction, row: u64) -> Option<u32> {
         let page = self.page_of(row);
         self.wait(transaction, row);
         let (to, old_version) = match self.replace(transaction, page) {
             None => (page, self.rows.get(&row).and_then(|row| row.old_version)),
-            Some(to) => (
-                to,
-                Some(MovedVersion {
-                    page,
-                    by: transaction.number(),
-                }),
-            ),
+            Some(to) => (to, Some(MovedVersion { page, by: transaction.number() })),
         };
         let changed = transaction.number();
-        self.rows.insert(
-            row,
-            RowState {
-                page: to,
-                old_version,
-                changed,
-            },
-        );
+        self.rows.insert(row, RowState { page: to, old_version, changed });
         (to != page).then_some(page)
     }
 
     /// Changes a row without a number on `page`; returns its new page if it moves.
-    pub(in super::super) fn replace(
-        &mut self,
-        transaction: &mut Transaction,
-        page: u32,
-    ) -> Option<u32> {
+    pub(in super::super) fn replace(&mut self, transaction: &mut Transaction, page: u32) -> Option<u32> {
         transaction.read(self.number(page));
         transaction.write(self.number(page));
         let slots = self.slots;
@@ -464,12 +420,7 @@ mod tests {
 
     /// 61 rows on each of 10 pages; the visibility map is page 12 or so.
     fn heap(versions: u64, sessions: usize) -> (Heap, u64) {
-        let size = HeapSize {
-            rows: 610,
-            bytes: 128,
-            versions,
-            growth: 61,
-        };
+        let size = HeapSize { rows: 610, bytes: 128, versions, growth: 61 };
         let mut allocator = PageAllocator::default();
         let heap = Heap::new("table", size, 8192, sessions, &mut allocator);
         (heap, allocator.pages())

@@ -24,13 +24,7 @@ pub(in super::super) struct IndexSize {
 impl IndexSize {
     /// An index that is bulk-loaded and does not grow.
     pub(in super::super) fn built(keys: u64, entry: u64) -> IndexSize {
-        IndexSize {
-            keys,
-            entry,
-            fill: 90,
-            growth: 0,
-            points: 0,
-        }
+        IndexSize { keys, entry, fill: 90, growth: 0, points: 0 }
     }
 }
 
@@ -66,12 +60,7 @@ pub(in super::super) struct AppendPoint {
 }
 
 impl Index {
-    pub(in super::super) fn new(
-        name: &str,
-        size: IndexSize,
-        page_size: u64,
-        allocator: &mut PageAllocator,
-    ) -> Index {
+    pub(in super::super) fn new(name: &str, size: IndexSize, page_size: u64, allocator: &mut PageAllocator) -> Index {
         // A leaf also has a high key and 16 bytes at the page's end.
         let space = payload(page_size) - 16;
         let most_keys = space / size.entry;
@@ -109,17 +98,11 @@ impl Index {
     /// How many pages of `level` are allocated before a leaf.
     fn before(&self, level: u32, leaf: u64) -> u64 {
         let first = self.allocated_after(level, 0);
-        if leaf <= first {
-            0
-        } else {
-            (leaf - 1 - first) / self.fanout.pow(level) + 1
-        }
+        if leaf <= first { 0 } else { (leaf - 1 - first) / self.fanout.pow(level) + 1 }
     }
 
     fn leaf_page(&self, leaf: u64) -> u64 {
-        let inner: u64 = (1..=self.levels.len() as u32)
-            .map(|level| self.before(level, leaf))
-            .sum();
+        let inner: u64 = (1..=self.levels.len() as u32).map(|level| self.before(level, leaf)).sum();
         self.first + 1 + leaf + inner
     }
 
@@ -153,13 +136,7 @@ impl Index {
 
     /// The same for a leaf that [`append`](Index::append) returned, in the part of the tree
     /// where `rank` is.
-    pub(in super::super) fn search_at(
-        &self,
-        transaction: &mut Transaction,
-        rank: u64,
-        leaf: u64,
-        kills: bool,
-    ) {
+    pub(in super::super) fn search_at(&self, transaction: &mut Transaction, rank: u64, leaf: u64, kills: bool) {
         self.inner(transaction, rank);
         transaction.read_and_mark(leaf, kills);
     }
@@ -178,20 +155,12 @@ impl Index {
 
     /// The point for appending keys after the one with `rank`.
     pub(in super::super) fn append_point(&self, rank: u64) -> AppendPoint {
-        AppendPoint {
-            leaf: self.leaf_page(self.leaf_of(rank)),
-            room: self.most_keys - self.keys_per_leaf,
-        }
+        AppendPoint { leaf: self.leaf_page(self.leaf_of(rank)), room: self.most_keys - self.keys_per_leaf }
     }
 
     /// Adds a key after all others of `point`, to which `rank` led, and returns the leaf's
     /// page number. A full leaf is split after its last key.
-    pub(in super::super) fn append(
-        &mut self,
-        transaction: &mut Transaction,
-        rank: u64,
-        point: &mut AppendPoint,
-    ) -> u64 {
+    pub(in super::super) fn append(&mut self, transaction: &mut Transaction, rank: u64, point: &mut AppendPoint) -> u64 {
         self.inner(transaction, rank);
         if point.room == 0 && self.room > 0 {
             transaction.write(point.leaf);
@@ -229,16 +198,9 @@ mod tests {
     /// Every page except the meta page is on a path, and has one parent.
     #[test]
     fn paths_from_the_root_form_a_tree_of_all_pages() {
-        for (keys, height) in [
-            (0, 1),
-            (1, 1),
-            (366, 1),
-            (367, 2),
-            (366 * 286, 2),
-            (366 * 286 + 1, 3),
-            (15_000_000, 3),
-            (31_000_000, 4),
-        ] {
+        for (keys, height) in
+            [(0, 1), (1, 1), (366, 1), (367, 2), (366 * 286, 2), (366 * 286 + 1, 3), (15_000_000, 3), (31_000_000, 4)]
+        {
             let mut allocator = PageAllocator::default();
             allocator.take("before".into(), 1000);
             let index = Index::new("key", IndexSize::built(keys, 20), 8192, &mut allocator);
@@ -266,12 +228,7 @@ mod tests {
     #[test]
     fn pages_are_in_the_order_of_postgresql() {
         let mut allocator = PageAllocator::default();
-        let index = Index::new(
-            "key",
-            IndexSize::built(15_000_000, 20),
-            8192,
-            &mut allocator,
-        );
+        let index = Index::new("key", IndexSize::built(15_000_000, 20), 8192, &mut allocator);
         assert_eq!(path(&index, 0), [290, 3, 1]);
         assert_eq!(path(&index, 367)[2], 2);
         assert_eq!(path(&index, 2 * 366)[2], 4);
@@ -281,11 +238,7 @@ mod tests {
     #[test]
     fn appended_keys_fill_a_leaf_and_continue_on_new_ones() {
         let mut allocator = PageAllocator::default();
-        let size = IndexSize {
-            growth: 2000,
-            points: 1,
-            ..IndexSize::built(1000, 20)
-        };
+        let size = IndexSize { growth: 2000, points: 1, ..IndexSize::built(1000, 20) };
         let mut index = Index::new("key", size, 8192, &mut allocator);
         let mut point = index.append_point(999);
         let full = index.leaf(999);

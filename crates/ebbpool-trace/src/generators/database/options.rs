@@ -6,12 +6,8 @@ use crate::error::TraceError;
 /// Far below 2^64, so that estimates of growth stay below it too.
 const MOST_REFERENCES: u64 = 1_000_000_000_000;
 
-pub(in super::super) const REFERENCES: GeneratorParameter = GeneratorParameter {
-    name: "refs",
-    kind: whole(0, MOST_REFERENCES),
-    default: "1000000",
-    about: "references",
-};
+pub(in super::super) const REFERENCES: GeneratorParameter =
+    GeneratorParameter { name: "refs", kind: whole(0, MOST_REFERENCES), default: "1000000", about: "references" };
 
 pub(in super::super) const PAGE_SIZE: GeneratorParameter = GeneratorParameter {
     name: "page-size",
@@ -58,9 +54,7 @@ pub(in super::super) struct BenchmarkOptions {
 }
 
 impl BenchmarkOptions {
-    pub(in super::super) fn from_arguments(
-        arguments: &Arguments,
-    ) -> Result<BenchmarkOptions, TraceError> {
+    pub(in super::super) fn from_arguments(arguments: &Arguments) -> Result<BenchmarkOptions, TraceError> {
         Ok(BenchmarkOptions {
             references: arguments.integer("refs")?,
             page_size: arguments.page_size("page-size")?,

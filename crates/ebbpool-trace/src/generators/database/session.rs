@@ -114,9 +114,7 @@ impl<B: Benchmark> Sessions<B> {
         Sessions {
             benchmark,
             random: Random::new(options.seed),
-            records: (0..options.clients)
-                .map(|_| TransactionRecord::default())
-                .collect(),
+            records: (0..options.clients).map(|_| TransactionRecord::default()).collect(),
             running: vec![0; options.clients],
             number: 0,
             hint_bits: options.hint_bits,
@@ -201,11 +199,7 @@ pub(in super::super) mod recording {
 
     impl SessionTape {
         pub(in super::super::super) fn new(sessions: usize) -> SessionTape {
-            SessionTape {
-                random: Random::new(1),
-                running: vec![0; sessions],
-                number: 0,
-            }
+            SessionTape { random: Random::new(1), running: vec![0; sessions], number: 0 }
         }
 
         /// The references of a transaction of `session`; it counts as running until the

@@ -26,28 +26,18 @@ impl Customers {
         let mut random = Random::new(seed);
         let mut names: Vec<(u64, u16)> = (0..CUSTOMERS)
             .map(|customer| {
-                let name = if customer < NAMES {
-                    customer
-                } else {
-                    non_uniform(&mut random, NAME_REACH, 0, NAMES)
-                };
+                let name = if customer < NAMES { customer } else { non_uniform(&mut random, NAME_REACH, 0, NAMES) };
                 (name, customer as u16)
             })
             .collect();
         names.sort_unstable();
-        let begins = (0..=NAMES)
-            .map(|name| names.partition_point(|&(other, _)| other < name) as u16)
-            .collect();
+        let begins = (0..=NAMES).map(|name| names.partition_point(|&(other, _)| other < name) as u16).collect();
         let by_name: Vec<u16> = names.iter().map(|&(_, customer)| customer).collect();
         let mut index_of = vec![0; by_name.len()];
         for (index, &customer) in by_name.iter().enumerate() {
             index_of[usize::from(customer)] = index as u16;
         }
-        Customers {
-            by_name,
-            begins,
-            index_of,
-        }
+        Customers { by_name, begins, index_of }
     }
 
     /// The customers of a district with this name.

@@ -35,10 +35,7 @@ impl TpccDatabase {
     /// Finds and locks a district's oldest order that is not delivered.
     fn oldest_order(&mut self, transaction: &mut Transaction, district: u64) -> Option<OrderId> {
         let state = &mut self.districts[district as usize];
-        let order = OrderId {
-            district,
-            number: state.undelivered,
-        };
+        let order = OrderId { district, number: state.undelivered };
         let exists = state.undelivered < state.next;
         state.undelivered += u64::from(exists);
         // The search finds the dead key of the order that was delivered before.
@@ -48,10 +45,7 @@ impl TpccDatabase {
         }
         let page = self.location(order).new_order;
         if order.number > DELIVERED {
-            let before = OrderId {
-                number: order.number - 1,
-                ..order
-            };
+            let before = OrderId { number: order.number - 1, ..order };
             let other = self.location(before).new_order;
             if other != page {
                 self.new_orders.visit(transaction, other);
@@ -65,15 +59,10 @@ impl TpccDatabase {
     fn search_new_order(&self, transaction: &mut Transaction, order: OrderId, kills: bool) {
         let rank = self.new_order_rank(order);
         let leaf = self.location(order).new_order_leaf;
-        self.new_orders_key
-            .search_at(transaction, rank, leaf, kills);
+        self.new_orders_key.search_at(transaction, rank, leaf, kills);
     }
 
-    fn update_orders(
-        &mut self,
-        transaction: &mut Transaction,
-        orders: impl Iterator<Item = OrderId> + Clone,
-    ) {
+    fn update_orders(&mut self, transaction: &mut Transaction, orders: impl Iterator<Item = OrderId> + Clone) {
         for order in orders.clone() {
             self.search_order(transaction, order);
         }
@@ -82,8 +71,7 @@ impl TpccDatabase {
             let old = location.order;
             self.orders.visit(transaction, old);
             if let Some(page) = self.orders.replace(transaction, old) {
-                self.orders_key
-                    .insert_at(transaction, order.rank(), location.order_leaf);
+                self.orders_key.insert_at(transaction, order.rank(), location.order_leaf);
                 self.orders.read(transaction, old);
                 let customer = self.customer_of(order);
                 self.customer_orders_index.insert(transaction, customer);
@@ -102,11 +90,7 @@ impl TpccDatabase {
         transaction.end_statement();
     }
 
-    fn update_lines(
-        &mut self,
-        transaction: &mut Transaction,
-        orders: impl Iterator<Item = OrderId> + Clone,
-    ) {
+    fn update_lines(&mut self, transaction: &mut Transaction, orders: impl Iterator<Item = OrderId> + Clone) {
         for order in orders.clone() {
             self.search_lines(transaction, order);
         }
@@ -129,20 +113,13 @@ impl TpccDatabase {
     }
 
     /// Updates an order's lines; the first half is on one page, the second on another.
-    fn replace_lines(
-        &mut self,
-        transaction: &mut Transaction,
-        order: OrderId,
-        location: &mut OrderLocation,
-        count: usize,
-    ) {
+    fn replace_lines(&mut self, transaction: &mut Transaction, order: OrderId, location: &mut OrderLocation, count: usize) {
         let pages = location.lines;
         for at in 0..count {
             let half = usize::from(2 * at >= count);
             let old = pages[half];
             if let Some(page) = self.order_lines.replace(transaction, old) {
-                self.order_lines_key
-                    .insert_at(transaction, order.rank() * 10, location.line_leaf);
+                self.order_lines_key.insert_at(transaction, order.rank() * 10, location.line_leaf);
                 self.order_lines.read(transaction, old);
                 location.lines[half] = page;
             }

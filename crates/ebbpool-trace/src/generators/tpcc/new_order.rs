@@ -8,10 +8,7 @@ use super::schema::{CUSTOMERS, DISTRICTS, ITEMS, TpccDatabase};
 impl TpccDatabase {
     pub(super) fn new_order(&mut self, transaction: &mut Transaction) {
         let district = transaction.random.below(self.warehouses * DISTRICTS);
-        let order = OrderId {
-            district,
-            number: self.districts[district as usize].next,
-        };
+        let order = OrderId { district, number: self.districts[district as usize].next };
         let (customer, lines) = (self.customer_of(order), self.lines(order));
         self.find_warehouse(transaction, order.warehouse());
         self.find_customer(transaction, customer);
@@ -35,25 +32,16 @@ impl TpccDatabase {
         self.set_location(order, location);
     }
 
-    fn insert_order(
-        &mut self,
-        transaction: &mut Transaction,
-        order: OrderId,
-        customer: u64,
-    ) -> OrderLocation {
+    fn insert_order(&mut self, transaction: &mut Transaction, order: OrderId, customer: u64) -> OrderLocation {
         let mut location = self.location(order);
         let new_order_rank = self.new_order_rank(order);
         let district = &mut self.districts[order.district as usize];
         location.order = self.orders.insert(transaction);
-        location.order_leaf =
-            self.orders_key
-                .append(transaction, order.rank(), &mut district.orders);
+        location.order_leaf = self.orders_key.append(transaction, order.rank(), &mut district.orders);
         self.customer_orders_index.insert(transaction, customer);
         transaction.end_statement();
         location.new_order = self.new_orders.insert(transaction);
-        location.new_order_leaf =
-            self.new_orders_key
-                .append(transaction, new_order_rank, &mut district.new_orders);
+        location.new_order_leaf = self.new_orders_key.append(transaction, new_order_rank, &mut district.new_orders);
         transaction.end_statement();
         location
     }
@@ -96,21 +84,11 @@ impl TpccDatabase {
         }
     }
 
-    fn insert_lines(
-        &mut self,
-        transaction: &mut Transaction,
-        order: OrderId,
-        lines: &Lines,
-        location: &mut OrderLocation,
-    ) {
+    fn insert_lines(&mut self, transaction: &mut Transaction, order: OrderId, lines: &Lines, location: &mut OrderLocation) {
         let district = &mut self.districts[order.district as usize];
         for at in 0..lines.all().len() {
             let page = self.order_lines.insert(transaction);
-            let leaf = self.order_lines_key.append(
-                transaction,
-                order.rank() * 10,
-                &mut district.order_lines,
-            );
+            let leaf = self.order_lines_key.append(transaction, order.rank() * 10, &mut district.order_lines);
             if at == 0 {
                 location.lines[0] = page;
                 location.line_leaf = leaf;

@@ -81,14 +81,8 @@ impl TpccDatabase {
     /// uniform in the orders at the start (standard, 4.3.3.1).
     pub(super) fn lines(&self, order: OrderId) -> Lines {
         let mut random = Random::new(mixed(self.seed) ^ order.id());
-        let nothing = Line {
-            item: 0,
-            remote: false,
-        };
-        let mut lines = Lines {
-            lines: [nothing; 15],
-            count: 5 + random.below(11) as usize,
-        };
+        let nothing = Line { item: 0, remote: false };
+        let mut lines = Lines { lines: [nothing; 15], count: 5 + random.below(11) as usize };
         let reach = if order.number < ORDERS { 0 } else { ITEM_REACH };
         for line in &mut lines.lines[..lines.count] {
             line.item = non_uniform(&mut random, reach, 0, ITEMS);
@@ -108,10 +102,7 @@ impl TpccDatabase {
         let lines = rank * LINES_AT_START;
         OrderLocation {
             order: self.orders.home(rank),
-            lines: [
-                self.order_lines.home(lines),
-                self.order_lines.home(lines + LINES_AT_START - 1),
-            ],
+            lines: [self.order_lines.home(lines), self.order_lines.home(lines + LINES_AT_START - 1)],
             new_order: self.new_orders.home(new_order),
             order_leaf: self.orders_key.leaf(rank),
             new_order_leaf: self.new_orders_key.leaf(new_order),
@@ -147,34 +138,21 @@ impl TpccDatabase {
         let district = customer / CUSTOMERS;
         let number = self.last_orders.get(&customer).copied();
         let at_start = ((customer % CUSTOMERS + CUSTOMERS - 7) * GATHER) % CUSTOMERS;
-        OrderId {
-            district,
-            number: number.unwrap_or(at_start),
-        }
+        OrderId { district, number: number.unwrap_or(at_start) }
     }
 
     /// Descends to the lines of an order in their index.
-    pub(super) fn search_lines(
-        &self,
-        transaction: &mut Transaction,
-        order: OrderId,
-    ) -> OrderLocation {
+    pub(super) fn search_lines(&self, transaction: &mut Transaction, order: OrderId) -> OrderLocation {
         let location = self.location(order);
         let rank = order.rank() * LINES_AT_START;
-        self.order_lines_key
-            .search_at(transaction, rank, location.line_leaf, false);
+        self.order_lines_key.search_at(transaction, rank, location.line_leaf, false);
         location
     }
 
     /// Descends to an order in its index.
-    pub(super) fn search_order(
-        &self,
-        transaction: &mut Transaction,
-        order: OrderId,
-    ) -> OrderLocation {
+    pub(super) fn search_order(&self, transaction: &mut Transaction, order: OrderId) -> OrderLocation {
         let location = self.location(order);
-        self.orders_key
-            .search_at(transaction, order.rank(), location.order_leaf, false);
+        self.orders_key.search_at(transaction, order.rank(), location.order_leaf, false);
         location
     }
 

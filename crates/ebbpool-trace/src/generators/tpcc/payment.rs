@@ -39,10 +39,8 @@ impl TpccDatabase {
         self.history.insert(transaction);
         // Equal keys are in the order of rows, so the new one is last.
         let last = |warehouse: u64| (warehouse + 1) * DISTRICTS * CUSTOMERS - 1;
-        self.history_warehouse_index
-            .insert(transaction, last(warehouse));
-        self.history_customer_index
-            .insert(transaction, last(home / DISTRICTS));
+        self.history_warehouse_index.insert(transaction, last(warehouse));
+        self.history_customer_index.insert(transaction, last(home / DISTRICTS));
     }
 
     /// The district of the customer who pays: 15 of 100 customers are of another warehouse.
@@ -64,13 +62,10 @@ impl TpccDatabase {
         let first = district * CUSTOMERS;
         let named = self.customers.named(name);
         let chosen = first + u64::from(named[named.len() / 2]);
-        let rank = self
-            .customers
-            .name_rank(first + named.first().map_or(0, |&one| u64::from(one)));
+        let rank = self.customers.name_rank(first + named.first().map_or(0, |&one| u64::from(one)));
         self.name_index.search(transaction, rank, false);
         for &customer in named {
-            self.customer
-                .fetch(transaction, first + u64::from(customer));
+            self.customer.fetch(transaction, first + u64::from(customer));
         }
         transaction.end_statement();
         chosen

@@ -15,8 +15,7 @@ impl TpccDatabase {
         transaction.end_statement();
         let order = self.last_order(customer);
         let location = self.location(order);
-        self.customer_orders_index
-            .search(transaction, customer, false);
+        self.customer_orders_index.search(transaction, customer, false);
         self.orders.visit(transaction, location.order);
         transaction.end_statement();
         self.search_lines(transaction, order);

@@ -3,8 +3,7 @@
 use hashbrown::HashMap;
 
 use super::super::database::{
-    AppendPoint, BenchmarkOptions, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize,
-    PageAllocator, Transaction,
+    AppendPoint, BenchmarkOptions, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize, PageAllocator, Transaction,
 };
 use super::customers::Customers;
 use super::orders::OrderLocation;
@@ -96,10 +95,7 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(options: &'a BenchmarkOptions) -> Self {
-        Loader {
-            options,
-            allocator: PageAllocator::default(),
-        }
+        Loader { options, allocator: PageAllocator::default() }
     }
 
     fn heap(&mut self, name: &str, rows: u64, bytes: u64, growth: u64) -> Heap {
@@ -107,12 +103,7 @@ impl<'a> Loader<'a> {
     }
 
     fn hot_heap(&mut self, name: &str, rows: u64, bytes: u64, versions: u64, growth: u64) -> Heap {
-        let size = HeapSize {
-            rows,
-            bytes,
-            versions,
-            growth,
-        };
+        let size = HeapSize { rows, bytes, versions, growth };
         let (page_size, clients) = (self.options.page_size, self.options.clients);
         Heap::new(name, size, page_size, clients, &mut self.allocator)
     }
@@ -123,32 +114,12 @@ impl<'a> Loader<'a> {
 
     /// An index whose keys were inserted in random order, so that its leaves are less full.
     fn random_index(&mut self, name: &str, keys: u64, entry: u64) -> Index {
-        self.add_index(
-            name,
-            IndexSize {
-                fill: RANDOM_FILL,
-                ..IndexSize::built(keys, entry)
-            },
-        )
+        self.add_index(name, IndexSize { fill: RANDOM_FILL, ..IndexSize::built(keys, entry) })
     }
 
     /// An index to which each district appends keys.
-    fn growing_index(
-        &mut self,
-        name: &str,
-        keys: u64,
-        entry: u64,
-        growth: u64,
-        districts: u64,
-    ) -> Index {
-        self.add_index(
-            name,
-            IndexSize {
-                growth,
-                points: districts,
-                ..IndexSize::built(keys, entry)
-            },
-        )
+    fn growing_index(&mut self, name: &str, keys: u64, entry: u64, growth: u64, districts: u64) -> Index {
+        self.add_index(name, IndexSize { growth, points: districts, ..IndexSize::built(keys, entry) })
     }
 
     fn add_index(&mut self, name: &str, size: IndexSize) -> Index {
@@ -169,28 +140,11 @@ impl TpccDatabase {
         // Bytes of rows are those of PostgreSQL's tables on average.
         // Of 100 transactions, 43 and 45 update a warehouse and a district once.
         let versions = |rate, rows| 100 + HOT_VERSIONS * rate / rows;
-        let warehouse = loader.hot_heap(
-            "warehouse",
-            warehouses,
-            108,
-            versions(43, warehouses),
-            HOT_GROWTH,
-        );
+        let warehouse = loader.hot_heap("warehouse", warehouses, 108, versions(43, warehouses), HOT_GROWTH);
         let warehouse_key = loader.index("warehouse_key", warehouses, 20);
-        let district = loader.hot_heap(
-            "district",
-            districts,
-            112,
-            versions(88, districts),
-            HOT_GROWTH,
-        );
+        let district = loader.hot_heap("district", districts, 112, versions(88, districts), HOT_GROWTH);
         let district_key = loader.index("district_key", districts, 20);
-        let customer = loader.heap(
-            "customer",
-            customers,
-            600,
-            (transactions * 2 / 3).min(customers / 8),
-        );
+        let customer = loader.heap("customer", customers, 600, (transactions * 2 / 3).min(customers / 8));
         let customer_key = loader.index("customer_key", customers, 28);
         let name_index = loader.random_index("name_index", customers, 44);
         let history = loader.heap("history", customers, 84, transactions * 45 / 100);
@@ -198,37 +152,18 @@ impl TpccDatabase {
         let history_warehouse_index = loader.index("history_warehouse_index", customers, 7);
         let history_customer_index = loader.index("history_customer_index", customers, 7);
         let new_orders = loader.heap("new_orders", undelivered, 40, made);
-        let new_orders_key =
-            loader.growing_index("new_orders_key", undelivered, 28, made, districts);
+        let new_orders_key = loader.growing_index("new_orders_key", undelivered, 28, made, districts);
         let order_rows = loader.heap("orders", orders, 62, made + transactions * 2 / 10);
         let orders_key = loader.growing_index("orders_key", orders, 28, made, districts);
         let customer_orders_index = loader.random_index("customer_orders_index", orders, 28);
-        let order_lines = loader.heap(
-            "order_lines",
-            orders * LINES,
-            92,
-            (made + transactions * 3 / 10) * LINES,
-        );
-        let order_lines_key = loader.growing_index(
-            "order_lines_key",
-            orders * LINES,
-            28,
-            made * LINES,
-            districts,
-        );
-        let stock = loader.heap(
-            "stock",
-            stocks,
-            344,
-            (transactions * 5 / 2).min(stocks / 15),
-        );
+        let order_lines = loader.heap("order_lines", orders * LINES, 92, (made + transactions * 3 / 10) * LINES);
+        let order_lines_key = loader.growing_index("order_lines_key", orders * LINES, 28, made * LINES, districts);
+        let stock = loader.heap("stock", stocks, 344, (transactions * 5 / 2).min(stocks / 15));
         let stock_key = loader.index("stock_key", stocks, 20);
         let item = loader.heap("item", ITEMS, 102, 0);
         let item_key = loader.index("item_key", ITEMS, 20);
         let keys = [&orders_key, &new_orders_key, &order_lines_key];
-        let districts = (0..districts)
-            .map(|district| District::loaded(district, keys))
-            .collect();
+        let districts = (0..districts).map(|district| District::loaded(district, keys)).collect();
         TpccDatabase {
             seed: options.seed,
             warehouses,
@@ -267,14 +202,12 @@ impl TpccDatabase {
         if pages * ROWS_PER_COST + self.warehouses < INDEX_COST * ROWS_PER_COST {
             self.warehouse.scan(transaction);
         } else {
-            self.warehouse
-                .seek(transaction, &self.warehouse_key, warehouse);
+            self.warehouse.seek(transaction, &self.warehouse_key, warehouse);
         }
     }
 
     pub(super) fn find_district(&mut self, transaction: &mut Transaction, district: u64) {
-        self.district
-            .seek(transaction, &self.district_key, district);
+        self.district.seek(transaction, &self.district_key, district);
     }
 
     pub(super) fn change_district(&mut self, transaction: &mut Transaction, district: u64) {
@@ -283,15 +216,11 @@ impl TpccDatabase {
     }
 
     pub(super) fn find_customer(&mut self, transaction: &mut Transaction, customer: u64) {
-        self.customer
-            .seek(transaction, &self.customer_key, customer);
+        self.customer.seek(transaction, &self.customer_key, customer);
     }
 
     pub(super) fn change_customer(&mut self, transaction: &mut Transaction, customer: u64) {
-        let keys = [
-            (&self.customer_key, customer),
-            (&self.name_index, self.customers.name_rank(customer)),
-        ];
+        let keys = [(&self.customer_key, customer), (&self.name_index, self.customers.name_rank(customer))];
         self.customer.change_keyed(transaction, customer, &keys);
     }
 }

@@ -6,19 +6,11 @@ use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, Written
 
 /// The formats that can be written.
 pub fn written() -> impl Iterator<Item = Format> {
-    Format::ALL
-        .iter()
-        .copied()
-        .filter(|format| format.is_written())
+    Format::ALL.iter().copied().filter(|format| format.is_written())
 }
 
 /// Writes a trace in pieces of varying sizes.
-pub fn write(
-    path: &Path,
-    format: Format,
-    metadata: &Metadata,
-    all: &Batch,
-) -> Result<WrittenTrace, TraceError> {
+pub fn write(path: &Path, format: Format, metadata: &Metadata, all: &Batch) -> Result<WrittenTrace, TraceError> {
     let mut writer = Writer::create(path, format, metadata)?;
     let mut batch = Batch::new();
     for (i, (page, write)) in all.iter().enumerate() {
@@ -43,18 +35,12 @@ pub fn read_from(source: &Source, max: usize) -> Result<Batch, TraceError> {
         assert_eq!(batch.pages.len(), batch.writes.len());
         all.pages.extend_from_slice(&batch.pages);
         all.writes.extend_from_slice(&batch.writes);
-        assert!(
-            (progress..=1.0).contains(&reader.progress()),
-            "progress falls"
-        );
+        assert!((progress..=1.0).contains(&reader.progress()), "progress falls");
         progress = reader.progress();
     }
     assert!(batch.is_empty());
     assert_eq!(reader.progress(), 1.0);
-    assert!(
-        !reader.next_batch(&mut batch, max)?,
-        "the end stays the end"
-    );
+    assert!(!reader.next_batch(&mut batch, max)?, "the end stays the end");
     if let Some(references) = reader.references() {
         assert_eq!(references, all.len() as u64);
     }
@@ -101,9 +87,7 @@ pub fn some(count: usize, pages: u64) -> Batch {
     let mut state = 1u64;
     (0..count)
         .map(|_| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             ((state >> 33) % pages, state >> 20 & 3 == 0)
         })
         .collect()
@@ -127,7 +111,5 @@ pub fn checksum(batch: &Batch) -> u64 {
 
 /// A file of `tests/data`.
 pub fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }

@@ -59,14 +59,7 @@ pub(super) enum FaultEffect {
 
 impl Fault {
     fn new(on: DiskOperation, effect: FaultEffect) -> Self {
-        Fault {
-            on,
-            effect,
-            file: None,
-            page: None,
-            skip: 0,
-            forever: false,
-        }
+        Fault { on, effect, file: None, page: None, skip: 0, forever: false }
     }
 
     /// The power fails during the operation, as by [`crash`](super::FaultyDisk::crash) with this seed: what the
@@ -159,12 +152,7 @@ impl Schedule {
     }
 
     /// The effect on this operation. If several faults apply, the one that was injected first.
-    pub(super) fn next(
-        &mut self,
-        operation: DiskOperation,
-        file: &str,
-        page: Option<u64>,
-    ) -> Option<FaultEffect> {
+    pub(super) fn next(&mut self, operation: DiskOperation, file: &str, page: Option<u64>) -> Option<FaultEffect> {
         let mut effect = None;
         self.0.retain_mut(|fault| {
             if effect.is_some() && fault.skip == 0 || !fault.concerns(operation, file, page) {

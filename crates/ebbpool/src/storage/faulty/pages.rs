@@ -18,10 +18,7 @@ pub struct FaultyStorage {
 
 impl FaultyStorage {
     pub(super) fn new(handle: Handle, page_size: usize) -> Self {
-        FaultyStorage {
-            handle,
-            page_size: page_size.max(1),
-        }
+        FaultyStorage { handle, page_size: page_size.max(1) }
     }
 
     fn at(&self, page: u64) -> u64 {
@@ -35,25 +32,16 @@ impl FaultyStorage {
         };
         let overtaken = writes.iter().filter_map(|write| {
             let (lsn, durable) = watch.overtaken(write.buffer)?;
-            Some(Violation::WriteAhead {
-                file: self.handle.name.to_string(),
-                page: write.page,
-                lsn,
-                durable,
-            })
+            Some(Violation::WriteAhead { file: self.handle.name.to_string(), page: write.page, lsn, durable })
         });
         overtaken.collect()
     }
 
     fn enter(&self, state: &mut State, page: u64, write: bool) {
         let file = self.handle.file;
-        let clashes =
-            |other: &InFlight| other.file == file && other.page == page && (write || other.write);
+        let clashes = |other: &InFlight| other.file == file && other.page == page && (write || other.write);
         if state.in_flight.iter().any(clashes) {
-            state.violations.push(Violation::Overlap {
-                file: self.handle.name.to_string(),
-                page,
-            });
+            state.violations.push(Violation::Overlap { file: self.handle.name.to_string(), page });
         }
         state.in_flight.push(InFlight { file, page, write });
     }
@@ -76,8 +64,7 @@ impl FaultyStorage {
                     crash.get_or_insert(seed);
                 }
                 let to = |page| self.at(page);
-                self.handle
-                    .apply_write(state, effect, to, write.page, write.buffer)
+                self.handle.apply_write(state, effect, to, write.page, write.buffer)
             });
         }
         // Last, because all of the batch is under way.
@@ -115,15 +102,12 @@ impl Storage for FaultyStorage {
                         state.crash(seed);
                         return Err(PowerOff.into());
                     }
-                    self.handle
-                        .apply_read(state, effect, at, read.buffer)
-                        .map(drop)
+                    self.handle.apply_read(state, effect, at, read.buffer).map(drop)
                 });
             }
         }
         for read in reads.iter() {
-            self.handle
-                .notify_observer(DiskOperation::Read, Some(read.page));
+            self.handle.notify_observer(DiskOperation::Read, Some(read.page));
         }
         let state = &mut *self.handle.lock();
         for read in reads {
@@ -149,17 +133,13 @@ impl Storage for FaultyStorage {
             self.submit(state, writes);
         }
         for write in writes.iter().filter(|_| observed) {
-            self.handle
-                .notify_observer(DiskOperation::Write, Some(write.page));
+            self.handle.notify_observer(DiskOperation::Write, Some(write.page));
         }
         let state = &mut *self.handle.lock();
         for (at, write) in writes.iter_mut().enumerate() {
             self.leave(state, write.page, true);
             if before.get(at).is_some_and(|&before| before != hash(write)) {
-                state.violations.push(Violation::Changed {
-                    file: self.handle.name.to_string(),
-                    page: write.page,
-                });
+                state.violations.push(Violation::Changed { file: self.handle.name.to_string(), page: write.page });
             }
             if let Err(off) = state.check_power(self.handle.start) {
                 write.outcome = Err(off);

@@ -50,10 +50,7 @@ impl Platter {
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let range = extent(at, bytes.len())?;
         put(&mut self.cached, range.start, bytes);
-        self.pending.push(PendingChange::Write {
-            at: range.start,
-            bytes: bytes.into(),
-        });
+        self.pending.push(PendingChange::Write { at: range.start, bytes: bytes.into() });
         Ok(())
     }
 
@@ -117,16 +114,11 @@ impl Platter {
                 survival => survival,
             };
             match (pending, this_change) {
-                (PendingChange::Write { at, bytes }, Survival::All) => {
-                    put(&mut self.durable, at, &bytes)
-                }
+                (PendingChange::Write { at, bytes }, Survival::All) => put(&mut self.durable, at, &bytes),
                 (PendingChange::Write { at, bytes }, Survival::Some) => self.tear(at, &bytes, dice),
                 (PendingChange::Write { at, bytes }, Survival::Nothing) => {
                     // A journalled length may survive without the bytes.
-                    if survival == Survival::Some
-                        && dice.one_in(4)
-                        && self.durable.len() < at + bytes.len()
-                    {
+                    if survival == Survival::Some && dice.one_in(4) && self.durable.len() < at + bytes.len() {
                         self.durable.resize(at + bytes.len(), 0);
                     }
                 }
@@ -160,9 +152,7 @@ impl Platter {
 fn extent(at: u64, length: usize) -> io::Result<Range<usize>> {
     let from = usize::try_from(at).ok();
     let range = from.and_then(|from| Some(from..from.checked_add(length)?));
-    range
-        .filter(|range| range.end <= LONGEST)
-        .ok_or_else(|| io::Error::from_raw_os_error(ENOSPC))
+    range.filter(|range| range.end <= LONGEST).ok_or_else(|| io::Error::from_raw_os_error(ENOSPC))
 }
 
 fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {

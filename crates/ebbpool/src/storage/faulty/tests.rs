@@ -6,11 +6,7 @@ const PAGE: usize = 2048;
 fn write(data: &FaultyStorage, page: u64, byte: u8) -> io::Result<()> {
     let buffer = &[byte; PAGE];
     let outcome = Ok(());
-    let mut writes = [Write {
-        page,
-        buffer,
-        outcome,
-    }];
+    let mut writes = [Write { page, buffer, outcome }];
     data.write(&mut writes);
     let [write] = writes;
     write.outcome
@@ -18,11 +14,7 @@ fn write(data: &FaultyStorage, page: u64, byte: u8) -> io::Result<()> {
 
 fn read(data: &FaultyStorage, page: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; PAGE];
-    let mut reads = [Read {
-        page,
-        buffer: &mut bytes,
-        outcome: Ok(()),
-    }];
+    let mut reads = [Read { page, buffer: &mut bytes, outcome: Ok(()) }];
     data.read(&mut reads);
     let [Read { outcome, .. }] = reads;
     outcome.map(|()| bytes)
@@ -49,12 +41,10 @@ fn synced_writes_survive_every_crash_and_any_part_of_the_others() {
         let page = read(&data, 1).unwrap();
         let sectors: Vec<u8> = page
             .chunks(SECTOR)
-            .map(
-                |sector| match sector.iter().all(|byte| *byte == sector[0]) {
-                    true => sector[0],
-                    false => 99,
-                },
-            )
+            .map(|sector| match sector.iter().all(|byte| *byte == sector[0]) {
+                true => sector[0],
+                false => 99,
+            })
             .collect();
         old += u32::from(sectors == [1; 4]);
         new += u32::from(sectors == [2; 4]);
@@ -63,18 +53,11 @@ fn synced_writes_survive_every_crash_and_any_part_of_the_others() {
         let length = data.pages().unwrap();
         short += u32::from(length == 2);
         assert!((2..=6).contains(&length), "{length}");
-        assert!(
-            sectors.iter().all(|byte| [1, 2, 99].contains(byte)),
-            "{sectors:?}"
-        );
+        assert!(sectors.iter().all(|byte| [1, 2, 99].contains(byte)), "{sectors:?}");
         assert_eq!(read(&data, 0).unwrap(), [0; PAGE]);
     }
     for count in [old, new, torn, garbage, short] {
-        assert!(
-            (200..1500).contains(&count),
-            "{:?}",
-            (old, new, torn, garbage, short)
-        );
+        assert!((200..1500).contains(&count), "{:?}", (old, new, torn, garbage, short));
     }
 }
 
@@ -103,9 +86,7 @@ fn the_same_seed_leaves_the_same_bytes() {
         }
         let data = crashed(&disk, seed);
         let pages = 0..20;
-        pages
-            .map(|page| read(&data, page).unwrap())
-            .collect::<Vec<_>>()
+        pages.map(|page| read(&data, page).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(after(8), after(8));
     assert_ne!(after(8), after(9));
@@ -117,12 +98,7 @@ fn a_crash_happens_at_the_kth_change_and_every_call_fails_until_the_disk_is_open
         let disk = FaultyDisk::new(0);
         disk.inject(Fault::crash(DiskOperation::Change, 1).nth(k));
         let data = disk.pages("data", PAGE);
-        let outcomes = [
-            write(&data, 0, 1),
-            data.sync(),
-            write(&data, 0, 2),
-            data.sync(),
-        ];
+        let outcomes = [write(&data, 0, 1), data.sync(), write(&data, 0, 2), data.sync()];
         for (at, outcome) in outcomes.into_iter().enumerate() {
             match outcome {
                 Ok(()) => assert!((at as u64) < k - 1),
@@ -131,10 +107,7 @@ fn a_crash_happens_at_the_kth_change_and_every_call_fails_until_the_disk_is_open
         }
         assert!(disk.is_off() && read(&data, 0).is_err() && data.pages().is_err());
         disk.restart();
-        assert!(
-            PowerOff::caused(&write(&data, 0, 3).unwrap_err()),
-            "a handle survived"
-        );
+        assert!(PowerOff::caused(&write(&data, 0, 3).unwrap_err()), "a handle survived");
         let reopened = disk.pages("data", PAGE);
         write(&reopened, 0, 3).unwrap();
         assert_eq!(disk.counts().changes(), k + 1);
@@ -148,11 +121,7 @@ fn a_crash_in_a_batch_leaves_any_part_of_all_of_it() {
         let disk = FaultyDisk::new(0);
         disk.inject(Fault::crash(DiskOperation::Write, seed).nth(2));
         let data = disk.pages("data", PAGE);
-        let mut writes = [0, 1, 2].map(|page| Write {
-            page,
-            buffer: &[7; PAGE],
-            outcome: Ok(()),
-        });
+        let mut writes = [0, 1, 2].map(|page| Write { page, buffer: &[7; PAGE], outcome: Ok(()) });
         data.write(&mut writes);
         let off = |write: &Write<'_>| write.outcome.as_ref().is_err_and(PowerOff::caused);
         assert!(writes.iter().all(off));
@@ -171,11 +140,7 @@ fn faults_happen_when_and_where_they_were_injected() {
     let data = disk.pages("data", PAGE);
     let other = disk.pages("other", PAGE);
     disk.inject(Fault::failing(DiskOperation::Write, EIO).of("data").nth(2));
-    disk.inject(
-        Fault::failing(DiskOperation::Write, ENOSPC)
-            .at_page(7)
-            .forever(),
-    );
+    disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).at_page(7).forever());
     let errno = |outcome: io::Result<()>| outcome.map_err(|error| error.raw_os_error());
     write(&data, 0, 1).unwrap();
     write(&other, 0, 1).unwrap();
@@ -250,12 +215,7 @@ fn writes_are_lost_and_misplaced_and_bits_are_flipped() {
     write(&data, 0, 3).unwrap();
     assert_eq!(read(&data, 0).unwrap(), [1; PAGE]);
     assert_eq!(read(&data, 5).unwrap(), [3; PAGE]);
-    let flipped = |bytes: Vec<u8>| {
-        bytes
-            .iter()
-            .map(|byte| (byte ^ 1).count_ones())
-            .sum::<u32>()
-    };
+    let flipped = |bytes: Vec<u8>| bytes.iter().map(|byte| (byte ^ 1).count_ones()).sum::<u32>();
     disk.inject(Fault::flipped_read());
     assert_eq!(flipped(read(&data, 0).unwrap()), 1);
     assert_eq!(flipped(read(&data, 0).unwrap()), 0);
@@ -321,19 +281,10 @@ fn writing_ahead_of_the_log_is_found() {
     let mut bytes = vec![1; PAGE];
     for (page, lsn) in [(3, 10), (4, 11)] {
         crate::PageFormat::Checked.seal(&mut bytes, page, lsn);
-        let mut writes = [Write {
-            page,
-            buffer: &bytes,
-            outcome: Ok(()),
-        }];
+        let mut writes = [Write { page, buffer: &bytes, outcome: Ok(()) }];
         data.write(&mut writes);
     }
-    let found = Violation::WriteAhead {
-        file: "data".into(),
-        page: 4,
-        lsn: 11,
-        durable: 10,
-    };
+    let found = Violation::WriteAhead { file: "data".into(), page: 4, lsn: 11, durable: 10 };
     assert_eq!(disk.violations(), [found]);
 }
 
@@ -350,10 +301,7 @@ fn two_operations_on_a_page_at_the_same_time_are_found() {
     write(&data, 1, 1).unwrap();
     assert_eq!(disk.violations(), []);
     write(&data, 2, 1).unwrap();
-    let found = Violation::Overlap {
-        file: "data".into(),
-        page: 2,
-    };
+    let found = Violation::Overlap { file: "data".into(), page: 2 };
     assert_eq!(disk.violations(), [found]);
     disk.observe_no_more();
 }
@@ -379,10 +327,7 @@ fn a_page_number_out_of_reach_is_reported_as_a_full_disk() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     for page in [u64::MAX, u64::MAX / PAGE as u64, 1 << 40] {
-        assert_eq!(
-            write(&data, page, 1).unwrap_err().raw_os_error(),
-            Some(ENOSPC)
-        );
+        assert_eq!(write(&data, page, 1).unwrap_err().raw_os_error(), Some(ENOSPC));
         assert_eq!(data.grow(page).unwrap_err().raw_os_error(), Some(ENOSPC));
         assert_eq!(read(&data, page).unwrap(), [0; PAGE]);
     }
@@ -399,10 +344,7 @@ fn a_full_disk_takes_no_more_bytes_and_lets_others_be_overwritten() {
     assert_eq!(disk.used(), 200);
     log.write_at(0, &[2; 120]).unwrap();
     assert_eq!(errno(log.write_at(100, &[3; 100])), Err(Some(ENOSPC)));
-    assert_eq!(
-        log.read_all().unwrap(),
-        [[2; 100].as_slice(), &[3; 50]].concat()
-    );
+    assert_eq!(log.read_all().unwrap(), [[2; 100].as_slice(), &[3; 50]].concat());
     assert_eq!(errno(data.write_at(200, &[3; 1])), Err(Some(ENOSPC)));
     assert_eq!(errno(data.set_len(101)), Err(Some(ENOSPC)));
     data.write_at(0, &[4; 100]).unwrap();

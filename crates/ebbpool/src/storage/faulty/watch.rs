@@ -9,9 +9,7 @@ use crate::log::{Log, Lsn};
 #[non_exhaustive]
 pub enum Violation {
     /// A page was written before its log was durable.
-    #[error(
-        "page {page} of {file} was written as of LSN {lsn}, and the log is durable up to {durable}"
-    )]
+    #[error("page {page} of {file} was written as of LSN {lsn}, and the log is durable up to {durable}")]
     WriteAhead {
         /// The file.
         file: String,
@@ -49,10 +47,7 @@ pub(super) struct LogWatch {
 
 impl LogWatch {
     pub(super) fn new(log: &Arc<dyn Log>, lsn_of: fn(&[u8]) -> Option<Lsn>) -> Self {
-        LogWatch {
-            log: Arc::downgrade(log),
-            lsn_of,
-        }
+        LogWatch { log: Arc::downgrade(log), lsn_of }
     }
 
     /// The LSN of a page that is about to be written, and the durable LSN of the log, if that is smaller.

@@ -46,11 +46,7 @@ impl Extent {
             page_size: page_size as u64,
             length: AtomicU64::new(raw.length()?),
             fixed,
-            ahead: Mutex::new(ReservedBlocks {
-                end: 0,
-                grew: false,
-                possible: true,
-            }),
+            ahead: Mutex::new(ReservedBlocks { end: 0, grew: false, possible: true }),
             grown: AtomicBool::new(false),
         })
     }
@@ -72,22 +68,12 @@ impl Extent {
         if self.fixed {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!(
-                    "the device has {} pages of {} bytes, and cannot have {pages}",
-                    self.pages(),
-                    self.page_size
-                ),
+                format!("the device has {} pages of {} bytes, and cannot have {pages}", self.pages(), self.page_size),
             ));
         }
-        let new_length = pages
-            .checked_mul(self.page_size)
-            .filter(|&bytes| i64::try_from(bytes).is_ok())
-            .ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::FileTooLarge,
-                    format!("no file has {pages} pages of {} bytes", self.page_size),
-                )
-            })?;
+        let new_length = pages.checked_mul(self.page_size).filter(|&bytes| i64::try_from(bytes).is_ok()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::FileTooLarge, format!("no file has {pages} pages of {} bytes", self.page_size))
+        })?;
         let ahead = &mut *self.ahead.lock();
         let length = self.length.load(Ordering::Acquire);
         if new_length > length {
@@ -238,18 +224,11 @@ mod tests {
         for pages in 1..=10_000 {
             extent.grow(&raw, pages).expect("it grows");
             let length = pages as usize * 4096;
-            assert_eq!(
-                (extent.pages(), raw.length().expect("a length") as usize),
-                (pages, length)
-            );
+            assert_eq!((extent.pages(), raw.length().expect("a length") as usize), (pages, length));
             assert!(raw.reserved() >= length);
         }
         assert_eq!(raw.calls(Call::Allocate), 1);
-        assert!(
-            raw.calls(Call::Reserve) < 50,
-            "{}",
-            raw.calls(Call::Reserve)
-        );
+        assert!(raw.calls(Call::Reserve) < 50, "{}", raw.calls(Call::Reserve));
         assert!(raw.reserved() > 10_000 * 4096);
         extent.close(&raw);
         assert_eq!(raw.reserved(), 10_000 * 4096);

@@ -54,14 +54,7 @@ pub struct FileOptions {
 impl FileOptions {
     /// Options for an existing file of 4096-byte pages, with direct I/O and 32 operations at a time.
     pub fn new() -> Self {
-        FileOptions {
-            page_size: 4096,
-            create: false,
-            engine: Engine::Auto,
-            direct: true,
-            queue_depth: 32,
-            read_only: false,
-        }
+        FileOptions { page_size: 4096, create: false, engine: Engine::Auto, direct: true, queue_depth: 32, read_only: false }
     }
 
     /// The number of bytes of a page: a power of two from 512 to 1 GiB; 4096 by default.
@@ -155,13 +148,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
     if !(1..=DEEPEST_QUEUE).contains(&options.queue_depth) {
         return Err(OpenError::QueueDepth(options.queue_depth));
     }
-    let failed = |what| {
-        move |source| OpenError::Io {
-            path: path.into(),
-            what,
-            source,
-        }
-    };
+    let failed = |what| move |source| OpenError::Io { path: path.into(), what, source };
     let found = match fs::metadata(path) {
         Err(error) if options.create && error.kind() == io::ErrorKind::NotFound => None,
         found => Some(found.map_err(failed("open it"))?),
@@ -227,18 +214,8 @@ const LAST_MOMENTS: Duration = Duration::from_millis(200);
 
 /// The file, locked, and why its I/O is buffered, if it is. After the owner has ended without closing the file, this waits
 /// until the kernel has ended its transfers.
-fn open_and_lock(
-    path: &Path,
-    options: &FileOptions,
-    is_device: bool,
-) -> Result<(File, Option<String>), OpenError> {
-    let failed = |what| {
-        move |source| OpenError::Io {
-            path: path.into(),
-            what,
-            source,
-        }
-    };
+fn open_and_lock(path: &Path, options: &FileOptions, is_device: bool) -> Result<(File, Option<String>), OpenError> {
+    let failed = |what| move |source| OpenError::Io { path: path.into(), what, source };
     let begin = Instant::now();
     let mut runs_since = None;
     let mut pause = Duration::from_millis(1);
@@ -289,11 +266,7 @@ fn direct_flag() -> OFlags {
 }
 
 /// The file, and why its I/O is buffered, if it is.
-fn open_file(
-    path: &Path,
-    options: &FileOptions,
-    is_device: bool,
-) -> io::Result<(File, Option<String>)> {
+fn open_file(path: &Path, options: &FileOptions, is_device: bool) -> io::Result<(File, Option<String>)> {
     let open = |direct: bool| {
         let mut flags = OFlags::empty();
         if direct {
@@ -317,10 +290,9 @@ fn open_file(
         return Ok((open(false)?, Some("the system has no other".into())));
     }
     match open(true) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Ok((
-            open(false)?,
-            Some("the file system refuses direct I/O".into()),
-        )),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+            Ok((open(false)?, Some("the file system refuses direct I/O".into())))
+        }
         opened => Ok((opened?, None)),
     }
 }
@@ -357,18 +329,13 @@ fn block_size(file: &File, is_device: bool) -> usize {
     if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0 {
         return stat.stx_dio_offset_align.max(stat.stx_dio_mem_align) as usize;
     }
-    let device = format!(
-        "/sys/dev/block/{}:{}",
-        stat.stx_dev_major, stat.stx_dev_minor
-    );
+    let device = format!("/sys/dev/block/{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
     let of = |queue: &str| -> Option<usize> {
         let text = fs::read_to_string(format!("{device}/{queue}/logical_block_size")).ok()?;
         text.trim().parse().ok().filter(|&bytes| bytes > 0)
     };
     // A partition's queue is its disk's.
-    of("queue")
-        .or_else(|| of("../queue"))
-        .unwrap_or(USUAL_BLOCK)
+    of("queue").or_else(|| of("../queue")).unwrap_or(USUAL_BLOCK)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -383,11 +350,7 @@ fn block_size(_file: &File, _is_device: bool) -> usize {
 fn file_system_block(file: &File) -> usize {
     let block = rustix::fs::fstatvfs(file).map_or(USUAL_BLOCK as u64, |system| system.f_frsize);
     let block = block.min(rustix::param::page_size() as u64) as usize;
-    if block.is_power_of_two() {
-        block
-    } else {
-        USUAL_BLOCK
-    }
+    if block.is_power_of_two() { block } else { USUAL_BLOCK }
 }
 
 /// Why an engine cannot be started.
@@ -412,8 +375,5 @@ fn start_engine(file: &File, options: &FileOptions) -> Result<TransferEngine, En
         return Err(EngineError::Uring(super::alike(error)));
     }
     let threads = Threads::new(options.queue_depth as usize).map_err(EngineError::Threads)?;
-    Ok(TransferEngine::Threads {
-        threads,
-        instead: refused.map(|error| error.to_string()),
-    })
+    Ok(TransferEngine::Threads { threads, instead: refused.map(|error| error.to_string()) })
 }

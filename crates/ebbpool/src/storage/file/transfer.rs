@@ -93,10 +93,7 @@ impl Pages for &mut [Write<'_>] {
     }
 
     fn ended(&mut self, _from: usize) -> io::Result<()> {
-        Err(io::Error::new(
-            io::ErrorKind::WriteZero,
-            "the system wrote nothing of it, and gave no reason",
-        ))
+        Err(io::Error::new(io::ErrorKind::WriteZero, "the system wrote nothing of it, and gave no reason"))
     }
 }
 
@@ -131,11 +128,7 @@ pub(crate) enum NextStep<P> {
 
 impl<P: Pages> FileTransfer<P> {
     pub(crate) fn new(pages: P) -> Self {
-        FileTransfer {
-            pages,
-            done: 0,
-            fruitless: 0,
-        }
+        FileTransfer { pages, done: 0, fruitless: 0 }
     }
 
     /// Bytes that have been moved.
@@ -172,12 +165,7 @@ impl<P: Pages> FileTransfer<P> {
         }
     }
 
-    fn moved(
-        mut self,
-        moved: usize,
-        sizes: Sizes,
-        length: impl FnOnce() -> io::Result<u64>,
-    ) -> NextStep<P> {
+    fn moved(mut self, moved: usize, sizes: Sizes, length: impl FnOnce() -> io::Result<u64>) -> NextStep<P> {
         let all = self.pages.count() * sizes.page;
         let done = self.done + moved;
         if done >= all {
@@ -226,10 +214,7 @@ impl<P: Pages> FileTransfer<P> {
         self.pages.settle(0..written, Ok(()));
         let mut begun = self.done % sizes.page;
         let rest = self.pages.apart().into_iter().skip(written);
-        let rest = rest.map(|pages| FileTransfer {
-            done: std::mem::take(&mut begun),
-            ..FileTransfer::new(pages)
-        });
+        let rest = rest.map(|pages| FileTransfer { done: std::mem::take(&mut begun), ..FileTransfer::new(pages) });
         NextStep::Apart(rest.collect())
     }
 }
@@ -238,17 +223,10 @@ impl<P: Pages> FileTransfer<P> {
 mod tests {
     use super::*;
 
-    const SIZES: Sizes = Sizes {
-        page: 4096,
-        block: 512,
-    };
+    const SIZES: Sizes = Sizes { page: 4096, block: 512 };
 
     fn pending(page: u64, buffer: &[u8]) -> Write<'_> {
-        Write {
-            page,
-            buffer,
-            outcome: Err(io::ErrorKind::Other.into()),
-        }
+        Write { page, buffer, outcome: Err(io::ErrorKind::Other.into()) }
     }
 
     fn again<P: std::fmt::Debug>(next: NextStep<P>) -> FileTransfer<P> {
@@ -274,11 +252,7 @@ mod tests {
     #[test]
     fn a_read_that_stops_within_a_block_at_the_end_of_the_file_is_done() {
         let mut bytes = [7; 4096];
-        let mut read = Read {
-            page: 1,
-            buffer: &mut bytes,
-            outcome: Err(io::ErrorKind::Other.into()),
-        };
+        let mut read = Read { page: 1, buffer: &mut bytes, outcome: Err(io::ErrorKind::Other.into()) };
         let next = FileTransfer::new(&mut read).advance(Ok(1000), SIZES, || Ok(5096));
         assert!(matches!(next, NextStep::Settled));
         assert!(read.outcome.is_ok());
@@ -293,9 +267,7 @@ mod tests {
             let mut writes = [pending(0, &bytes)];
             let mut transfer = FileTransfer::new(&mut writes[..]);
             let mut calls = 1;
-            while let NextStep::Again(next) =
-                transfer.advance(moved.map_err(Into::into), SIZES, || Ok(1 << 20))
-            {
+            while let NextStep::Again(next) = transfer.advance(moved.map_err(Into::into), SIZES, || Ok(1 << 20)) {
                 transfer = next;
                 calls += 1;
             }
@@ -322,9 +294,7 @@ mod tests {
         let transfer = FileTransfer::new(&mut writes[..]);
         let transfer = again(transfer.advance(Ok(4096 + 1024), SIZES, || Ok(1 << 20)));
         let next = transfer.advance(Err(Errno::IO.into()), SIZES, || Ok(1 << 20));
-        let NextStep::Apart(rest) = next else {
-            panic!("{next:?}")
-        };
+        let NextStep::Apart(rest) = next else { panic!("{next:?}") };
         let firsts: Vec<_> = rest.iter().map(|t| (t.pages.first(), t.done())).collect();
         assert_eq!(firsts, [(6, 1024), (7, 0), (8, 0)]);
         assert!(writes[0].outcome.is_ok());

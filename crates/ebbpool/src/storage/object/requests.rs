@@ -22,24 +22,13 @@ pub(super) async fn last_group(store: Arc<dyn ObjectStore>, prefix: Path) -> Res
     };
     let listed = store.list(Some(&prefix));
     let later = |last: Option<u64>, path: Path| async move { Ok(last.max(number(&path))) };
-    listed
-        .map_ok(|object| object.location)
-        .try_fold(None, later)
-        .await
+    listed.map_ok(|object| object.location).try_fold(None, later).await
 }
 
 /// The stored layout; if there is none, stores `expected` and returns it.
-pub(super) async fn layout(
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    expected: String,
-) -> Result<String> {
+pub(super) async fn layout(store: Arc<dyn ObjectStore>, path: Path, expected: String) -> Result<String> {
     let create = PutOptions::from(PutMode::Create);
-    let put = store.put_opts(
-        &path,
-        PutPayload::from(expected.clone().into_bytes()),
-        create,
-    );
+    let put = store.put_opts(&path, PutPayload::from(expected.clone().into_bytes()), create);
     match put.await {
         Ok(_) => Ok(expected),
         Err(Error::AlreadyExists { .. }) => {
@@ -137,11 +126,7 @@ impl Group {
                 _ => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidInput,
-                        format!(
-                            "a buffer of {} bytes is no page of {}",
-                            update.bytes.len(),
-                            self.page_size
-                        ),
+                        format!("a buffer of {} bytes is no page of {}", update.bytes.len(), self.page_size),
                     ));
                 }
             }
@@ -152,12 +137,7 @@ impl Group {
     }
 
     /// The bytes of some pages; `None` if there is no object.
-    async fn get(
-        &self,
-        first: usize,
-        last: usize,
-        billed: &mut Billed,
-    ) -> io::Result<Option<bytes::Bytes>> {
+    async fn get(&self, first: usize, last: usize, billed: &mut Billed) -> io::Result<Option<bytes::Bytes>> {
         if !self.exists {
             return Ok(None);
         }

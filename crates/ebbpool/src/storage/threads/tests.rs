@@ -6,15 +6,10 @@ use super::*;
 use crate::storage::file::scripted::{Call, Scripted};
 
 const PAGE: usize = 1024;
-const SIZES: Sizes = Sizes {
-    page: PAGE,
-    block: 512,
-};
+const SIZES: Sizes = Sizes { page: PAGE, block: 512 };
 
 fn content(page: u64) -> Vec<u8> {
-    (0..PAGE)
-        .map(|at| (page as usize * 31 + at % 255) as u8)
-        .collect()
+    (0..PAGE).map(|at| (page as usize * 31 + at % 255) as u8).collect()
 }
 
 fn pool() -> Threads {
@@ -25,13 +20,8 @@ fn pool() -> Threads {
 fn write(pages: &[u64], raw: &Scripted) -> Vec<(u64, Errno)> {
     let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
     let pairs = pages.iter().zip(&contents);
-    let mut writes: Vec<_> = pairs
-        .map(|(&page, buffer)| Write {
-            page,
-            buffer,
-            outcome: Err(io::Error::other("not settled")),
-        })
-        .collect();
+    let mut writes: Vec<_> =
+        pairs.map(|(&page, buffer)| Write { page, buffer, outcome: Err(io::Error::other("not settled")) }).collect();
     let runs = writes.chunk_by_mut(|a, b| a.page + 1 == b.page);
     pool().carry_out(runs.map(FileTransfer::new).collect(), raw, SIZES);
     let failed = writes.into_iter().filter_map(|write| {
@@ -45,18 +35,9 @@ fn write(pages: &[u64], raw: &Scripted) -> Vec<(u64, Errno)> {
 fn read(pages: &[u64], raw: &Scripted) -> Vec<Vec<u8>> {
     let mut buffers = vec![vec![0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
-    let mut reads: Vec<_> = pairs
-        .map(|(&page, buffer)| Read {
-            page,
-            buffer,
-            outcome: Err(io::Error::other("not settled")),
-        })
-        .collect();
-    pool().carry_out(
-        reads.iter_mut().map(FileTransfer::new).collect(),
-        raw,
-        SIZES,
-    );
+    let mut reads: Vec<_> =
+        pairs.map(|(&page, buffer)| Read { page, buffer, outcome: Err(io::Error::other("not settled")) }).collect();
+    pool().carry_out(reads.iter_mut().map(FileTransfer::new).collect(), raw, SIZES);
     assert!(reads.iter().all(|read| read.outcome.is_ok()));
     buffers
 }
@@ -123,10 +104,7 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
     let pages = read(&[0, 1, 2], &raw);
     assert_eq!(pages[0], [1; PAGE]);
     let mut last = Vec::new();
-    (&ones[..100])
-        .chain(&[0; PAGE - 100][..])
-        .read_to_end(&mut last)
-        .expect("read");
+    (&ones[..100]).chain(&[0; PAGE - 100][..]).read_to_end(&mut last).expect("read");
     assert_eq!(pages[1], last);
     assert_eq!(pages[2], [0; PAGE]);
 }
@@ -135,20 +113,11 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
 fn a_queue_of_one_has_no_helpers() {
     let raw = Scripted::new(64 * PAGE);
     let bytes = content(1);
-    let mut writes: Vec<_> = [1, 3, 5]
-        .map(|page| Write {
-            page,
-            buffer: &bytes,
-            outcome: Err(io::Error::other("not settled")),
-        })
-        .into();
+    let mut writes: Vec<_> =
+        [1, 3, 5].map(|page| Write { page, buffer: &bytes, outcome: Err(io::Error::other("not settled")) }).into();
     let threads = Threads::new(1).expect("no threads");
     assert!(threads.helpers.is_none());
-    threads.carry_out(
-        writes.chunks_mut(1).map(FileTransfer::new).collect(),
-        &raw,
-        SIZES,
-    );
+    threads.carry_out(writes.chunks_mut(1).map(FileTransfer::new).collect(), &raw, SIZES);
     assert!(writes.iter().all(|write| write.outcome.is_ok()));
     assert_eq!(raw.calls(Call::Write), 3);
 }

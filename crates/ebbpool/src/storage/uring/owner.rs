@@ -60,9 +60,7 @@ fn is_of_running_process(lock: &str, file: &str) -> bool {
 fn runs(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The state follows the name, which may have any characters.
-    let state = status
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.split_whitespace().next());
+    let state = status.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
     state.is_some_and(|state| !matches!(state, "Z" | "X" | "x"))
 }
 

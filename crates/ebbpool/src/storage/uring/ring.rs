@@ -45,23 +45,13 @@ impl Uring {
         };
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed = [
-            opcode::Read::CODE,
-            opcode::Write::CODE,
-            opcode::ReadFixed::CODE,
-            opcode::WriteFixed::CODE,
-            opcode::Writev::CODE,
-        ];
+        let needed =
+            [opcode::Read::CODE, opcode::Write::CODE, opcode::ReadFixed::CODE, opcode::WriteFixed::CODE, opcode::Writev::CODE];
         if !needed.iter().all(|&code| probe.is_supported(code)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let file = file.as_raw_fd();
-        Ok(Uring {
-            ring,
-            depth: depth as usize,
-            file,
-            memory: None,
-        })
+        Ok(Uring { ring, depth: depth as usize, file, memory: None })
     }
 
     /// Registers the memory, if the kernel allows it: the memory has to be locked, and there may be a limit for
@@ -70,10 +60,7 @@ impl Uring {
         let (start, bytes) = memory.extent();
         let buffers: Vec<libc::iovec> = (0..bytes)
             .step_by(LONGEST_BUFFER)
-            .map(|at| libc::iovec {
-                iov_base: start.as_ptr().wrapping_add(at).cast(),
-                iov_len: LONGEST_BUFFER.min(bytes - at),
-            })
+            .map(|at| libc::iovec { iov_base: start.as_ptr().wrapping_add(at).cast(), iov_len: LONGEST_BUFFER.min(bytes - at) })
             .collect();
         // SAFETY: the buffers are part of the memory, which lives as long as the ring does.
         let registered = unsafe { self.ring.submitter().register_buffers(&buffers) };
@@ -108,32 +95,16 @@ impl Uring {
         let short = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         match operation {
             Operation::Read { to, bytes, offset } => match self.buffer(to, bytes) {
-                Some(number) => opcode::ReadFixed::new(file, to, short(bytes), number)
-                    .offset(offset)
-                    .build(),
-                None => opcode::Read::new(file, to, short(bytes))
-                    .offset(offset)
-                    .build(),
+                Some(number) => opcode::ReadFixed::new(file, to, short(bytes), number).offset(offset).build(),
+                None => opcode::Read::new(file, to, short(bytes)).offset(offset).build(),
             },
-            Operation::Write {
-                from,
-                bytes,
-                offset,
-            } => match self.buffer(from, bytes) {
-                Some(number) => opcode::WriteFixed::new(file, from, short(bytes), number)
-                    .offset(offset)
-                    .build(),
-                None => opcode::Write::new(file, from, short(bytes))
-                    .offset(offset)
-                    .build(),
+            Operation::Write { from, bytes, offset } => match self.buffer(from, bytes) {
+                Some(number) => opcode::WriteFixed::new(file, from, short(bytes), number).offset(offset).build(),
+                None => opcode::Write::new(file, from, short(bytes)).offset(offset).build(),
             },
-            Operation::WriteVectored {
-                list,
-                count,
-                offset,
-            } => opcode::Writev::new(file, list, short(count))
-                .offset(offset)
-                .build(),
+            Operation::WriteVectored { list, count, offset } => {
+                opcode::Writev::new(file, list, short(count)).offset(offset).build()
+            }
         }
     }
 }
@@ -211,11 +182,7 @@ impl UringPool {
     pub(crate) fn new(file: &File, depth: u32) -> io::Result<Self> {
         let first = Uring::new(file, depth)?;
         Ok(UringPool {
-            pool: Mutex::new(RingPool {
-                rings: vec![first],
-                count: 1,
-                ..RingPool::default()
-            }),
+            pool: Mutex::new(RingPool { rings: vec![first], count: 1, ..RingPool::default() }),
             returned: Condvar::new(),
             depth,
         })
@@ -245,12 +212,7 @@ impl UringPool {
     }
 
     /// Carries out all transfers, without a ring if rings do not work.
-    pub(crate) fn carry_out<P: Addressed + Positioned>(
-        &self,
-        transfers: Vec<FileTransfer<P>>,
-        file: &File,
-        sizes: Sizes,
-    ) {
+    pub(crate) fn carry_out<P: Addressed + Positioned>(&self, transfers: Vec<FileTransfer<P>>, file: &File, sizes: Sizes) {
         let left = match self.take(file, transfers.len() > 1) {
             None => transfers,
             Some(mut borrowed) => {
@@ -278,18 +240,12 @@ impl UringPool {
                 return None;
             }
             if let Some(ring) = pool.best() {
-                return Some(BorrowedRing {
-                    ring: Some(ring),
-                    rings: self,
-                });
+                return Some(BorrowedRing { ring: Some(ring), rings: self });
             }
             if pool.count < MOST_RINGS
                 && let Some(ring) = self.open_another(file, &mut pool)
             {
-                return Some(BorrowedRing {
-                    ring: Some(ring),
-                    rings: self,
-                });
+                return Some(BorrowedRing { ring: Some(ring), rings: self });
             }
             if !wait || pool.count == 0 {
                 return None;
@@ -413,10 +369,7 @@ mod tests {
         let taken: Vec<_> = (0..MOST_RINGS).map(|_| rings.take(&file, true)).collect();
         assert!(taken.iter().all(Option::is_some));
         let all = pinned().saturating_sub(before);
-        assert!(
-            all < one + BYTES / 2,
-            "one ring: {one} bytes, {all} for all"
-        );
+        assert!(all < one + BYTES / 2, "one ring: {one} bytes, {all} for all");
         let has_memory = |ring: &&Option<BorrowedRing<'_>>| {
             let ring = ring.as_ref().and_then(|borrowed| borrowed.ring.as_ref());
             ring.is_some_and(|ring| ring.memory.is_some())
@@ -439,21 +392,14 @@ mod tests {
         };
         rings.register(&Arc::new(FrameMemory::new(4, 4096).expect("memory")));
         let mut borrowed = rings.take(&file, true).expect("a ring");
-        let nothing = Operation::Write {
-            from: std::ptr::null(),
-            bytes: 0,
-            offset: 0,
-        };
+        let nothing = Operation::Write { from: std::ptr::null(), bytes: 0, offset: 0 };
         // SAFETY: it is never submitted to the kernel, and it names no bytes.
         assert!(unsafe { borrowed.push(nothing, 0) });
         drop(borrowed);
         assert_eq!(rings.pool.lock().source, None);
         let registered = rings.is_registered();
         let borrowed = rings.take(&file, true).expect("another ring");
-        let has_memory = borrowed
-            .ring
-            .as_ref()
-            .is_some_and(|ring| ring.memory.is_some());
+        let has_memory = borrowed.ring.as_ref().is_some_and(|ring| ring.memory.is_some());
         assert_eq!(Some(has_memory), registered);
     }
 }

@@ -9,10 +9,7 @@ use crate::storage::file::raw::Raw;
 use crate::storage::file::scripted::{Call, Scripted};
 
 const PAGE: usize = 1024;
-const SIZES: Sizes = Sizes {
-    page: PAGE,
-    block: 512,
-};
+const SIZES: Sizes = Sizes { page: PAGE, block: 512 };
 
 /// A ring whose kernel is a scripted file, and completes operations in random order.
 struct Kernel<'a> {
@@ -55,29 +52,19 @@ impl<'a> Kernel<'a> {
                 let buffer = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
                 self.file.read_at(buffer, offset)
             }
-            Operation::Write {
-                from,
-                bytes,
-                offset,
-            } => {
+            Operation::Write { from, bytes, offset } => {
                 // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts(from, bytes) };
                 self.file.write_at(&[IoSlice::new(buffer)], offset)
             }
-            Operation::WriteVectored {
-                list,
-                count,
-                offset,
-            } => {
+            Operation::WriteVectored { list, count, offset } => {
                 // SAFETY: the memory is there until the completion, as `push` demands.
                 let list = unsafe { std::slice::from_raw_parts(list, count) };
                 let slices: Vec<_> = list
                     .iter()
                     .map(|one| {
                         // SAFETY: as above.
-                        IoSlice::new(unsafe {
-                            std::slice::from_raw_parts(one.iov_base.cast::<u8>(), one.iov_len)
-                        })
+                        IoSlice::new(unsafe { std::slice::from_raw_parts(one.iov_base.cast::<u8>(), one.iov_len) })
                     })
                     .collect();
                 self.file.write_at(&slices, offset)
@@ -109,10 +96,7 @@ impl Queue for Kernel<'_> {
         }
         self.most_at_once = self.most_at_once.max(self.unsubmitted.len());
         self.submitted.append(&mut self.unsubmitted);
-        assert!(
-            completions <= self.submitted.len() + self.done.len(),
-            "waits for ever"
-        );
+        assert!(completions <= self.submitted.len() + self.done.len(), "waits for ever");
         while self.done.len() < completions {
             self.complete_one();
         }
@@ -129,20 +113,12 @@ impl Queue for Kernel<'_> {
 }
 
 fn content(page: u64) -> Vec<u8> {
-    (0..PAGE)
-        .map(|at| (page as usize * 31 + at % 255) as u8)
-        .collect()
+    (0..PAGE).map(|at| (page as usize * 31 + at % 255) as u8).collect()
 }
 
 fn writes<'a>(pages: &[u64], contents: &'a [Vec<u8>]) -> Vec<Write<'a>> {
     let pairs = pages.iter().zip(contents);
-    pairs
-        .map(|(&page, buffer)| Write {
-            page,
-            buffer,
-            outcome: Err(io::Error::other("not settled")),
-        })
-        .collect()
+    pairs.map(|(&page, buffer)| Write { page, buffer, outcome: Err(io::Error::other("not settled")) }).collect()
 }
 
 /// Writes pages, with neighbours in one run; returns the outcomes, `None` for success.
@@ -151,9 +127,7 @@ fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
     let mut writes = writes(pages, &contents);
     let runs = writes.chunk_by_mut(|a, b| a.page + 1 == b.page);
     let file = kernel.file;
-    let left = drive(runs.map(FileTransfer::new).collect(), kernel, SIZES, || {
-        file.length()
-    });
+    let left = drive(runs.map(FileTransfer::new).collect(), kernel, SIZES, || file.length());
     assert!(left.is_ok());
     writes
         .into_iter()
@@ -168,13 +142,8 @@ fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
 fn read(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Result<Vec<u8>, Errno>> {
     let mut buffers = vec![vec![0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
-    let mut reads: Vec<_> = pairs
-        .map(|(&page, buffer)| Read {
-            page,
-            buffer,
-            outcome: Err(io::Error::other("not settled")),
-        })
-        .collect();
+    let mut reads: Vec<_> =
+        pairs.map(|(&page, buffer)| Read { page, buffer, outcome: Err(io::Error::other("not settled")) }).collect();
     let file = kernel.file;
     let transfers = reads.iter_mut().map(FileTransfer::new).collect();
     assert!(drive(transfers, kernel, SIZES, || file.length()).is_ok());
@@ -252,11 +221,7 @@ fn a_merged_write_that_fails_reports_the_page_that_failed() {
     file.is_bad(12 * PAGE..13 * PAGE, Errno::NOSPC);
     let pages: Vec<u64> = (10..20).collect();
     let outcomes = write(&pages, &mut Kernel::new(&file, 4));
-    let failed: Vec<u64> = pages
-        .iter()
-        .zip(&outcomes)
-        .filter_map(|(&page, outcome)| outcome.map(|_| page))
-        .collect();
+    let failed: Vec<u64> = pages.iter().zip(&outcomes).filter_map(|(&page, outcome)| outcome.map(|_| page)).collect();
     assert_eq!(failed, [12]);
     assert_eq!(outcomes[2], Some(Errno::NOSPC));
     assert_eq!(&file.bytes()[11 * PAGE..12 * PAGE], content(11));
@@ -300,9 +265,7 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
 fn a_call_to_a_busy_kernel_is_repeated() {
     let file = Scripted::new(64 * PAGE);
     let mut kernel = Kernel::new(&file, 4);
-    kernel.refusals = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::INTR]
-        .map(Some)
-        .into();
+    kernel.refusals = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::INTR].map(Some).into();
     let pages: Vec<u64> = (0..20).map(|at| at * 2).collect();
     assert!(write(&pages, &mut kernel).iter().all(Option::is_none));
 }
@@ -319,9 +282,7 @@ fn a_ring_that_breaks_returns_the_transfers_that_it_never_did() {
         let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
         let mut all = writes(&pages, &contents);
         let runs: Vec<_> = all.chunks_mut(1).map(FileTransfer::new).collect();
-        let Err(left) = drive(runs, &mut kernel, SIZES, || file.length()) else {
-            panic!("it broke")
-        };
+        let Err(left) = drive(runs, &mut kernel, SIZES, || file.length()) else { panic!("it broke") };
         assert!(kernel.submitted.is_empty(), "the kernel still has some");
         assert_eq!(Errno::from_io_error(&left.why), Some(Errno::PERM));
         let left: Vec<u64> = left.transfers.iter().map(|t| t.pages.first()).collect();
@@ -343,9 +304,7 @@ fn nothing_is_in_the_kernel_after_a_panic() {
     let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
     let mut all = writes(&pages, &contents);
     let runs: Vec<_> = all.chunks_mut(1).map(FileTransfer::new).collect();
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        drive(runs, &mut kernel, SIZES, || panic!("as it should")).is_ok()
-    }));
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(runs, &mut kernel, SIZES, || panic!("as it should")).is_ok()));
     assert!(outcome.is_err());
     assert!(kernel.submitted.is_empty(), "the kernel still has some");
 }
@@ -423,10 +382,7 @@ mod with_the_kernel {
         let Some((file, rings)) = rings() else { return };
         let memory = Arc::new(FrameMemory::new(64, 4096).expect("memory"));
         rings.register(&memory);
-        let sizes = Sizes {
-            page: 4096,
-            block: 1,
-        };
+        let sizes = Sizes { page: 4096, block: 1 };
         let (start, bytes) = memory.extent();
         // SAFETY: no other code has this memory.
         let frames = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
@@ -440,11 +396,7 @@ mod with_the_kernel {
             outcome: Err(io::Error::other("not settled")),
         });
         let mut writes: Vec<_> = writes.collect();
-        rings.carry_out(
-            writes.chunks_mut(1).map(FileTransfer::new).collect(),
-            &file,
-            sizes,
-        );
+        rings.carry_out(writes.chunks_mut(1).map(FileTransfer::new).collect(), &file, sizes);
         assert!(writes.iter().all(|write| write.outcome.is_ok()));
         let reads = to.chunks_mut(4096).enumerate().map(|(at, buffer)| Read {
             page: at as u64 * 2,
@@ -452,11 +404,7 @@ mod with_the_kernel {
             outcome: Err(io::Error::other("not settled")),
         });
         let mut reads: Vec<_> = reads.collect();
-        rings.carry_out(
-            reads.iter_mut().map(FileTransfer::new).collect(),
-            &file,
-            sizes,
-        );
+        rings.carry_out(reads.iter_mut().map(FileTransfer::new).collect(), &file, sizes);
         for (at, read) in reads.iter().enumerate() {
             assert!(read.outcome.is_ok());
             assert!(read.buffer.iter().all(|&byte| byte == at as u8 + 1));
@@ -467,10 +415,7 @@ mod with_the_kernel {
     #[test]
     fn more_threads_than_rings_take_turns() {
         let Some((file, rings)) = rings() else { return };
-        let sizes = Sizes {
-            page: 4096,
-            block: 1,
-        };
+        let sizes = Sizes { page: 4096, block: 1 };
         thread::scope(|scope| {
             for thread in 0..40u64 {
                 let (file, rings) = (&file, &rings);
@@ -488,11 +433,8 @@ mod with_the_kernel {
                         rings.carry_out(transfers, file, sizes);
                         assert!(writes.iter().all(|write| write.outcome.is_ok()));
                         let mut buffer = vec![0; 4096];
-                        let mut read = Read {
-                            page: thread * 8 + 6,
-                            buffer: &mut buffer,
-                            outcome: Err(io::Error::other("not settled")),
-                        };
+                        let mut read =
+                            Read { page: thread * 8 + 6, buffer: &mut buffer, outcome: Err(io::Error::other("not settled")) };
                         rings.carry_out(vec![FileTransfer::new(&mut read)], file, sizes);
                         assert!(read.outcome.is_ok());
                         assert!(buffer.iter().all(|&byte| byte == thread as u8 ^ round));

@@ -2,33 +2,18 @@ use super::super::picture::{Axis, DataPoint, Panel, Tick, Ticks};
 use super::*;
 
 fn axis(label: &str, range: std::ops::Range<f64>, ticks: Ticks) -> Axis {
-    Axis {
-        label: label.into(),
-        range,
-        is_log: false,
-        ticks,
-    }
+    Axis { label: label.into(), range, is_log: false, ticks }
 }
 
 fn names(all: &[&str]) -> Ticks {
-    let tick = |(at, text): (usize, &&str)| Tick {
-        at: at as f64,
-        text: text.to_string(),
-    };
+    let tick = |(at, text): (usize, &&str)| Tick { at: at as f64, text: text.to_string() };
     Ticks::Names(all.iter().enumerate().map(tick).collect())
 }
 
 fn series(name: &str, mark: Mark, points: usize) -> DataSeries {
-    let point = |x: usize| DataPoint {
-        x: x as f64,
-        y: 2.0 * x as f64,
-        interval: Some((2.0 * x as f64 - 0.5, 2.0 * x as f64 + 0.5)),
-    };
-    DataSeries {
-        name: name.into(),
-        mark,
-        points: (0..points).map(point).collect(),
-    }
+    let point =
+        |x: usize| DataPoint { x: x as f64, y: 2.0 * x as f64, interval: Some((2.0 * x as f64 - 0.5, 2.0 * x as f64 + 0.5)) };
+    DataSeries { name: name.into(), mark, points: (0..points).map(point).collect() }
 }
 
 fn picture(kind: PlotKind, ticks: Ticks) -> Picture {
@@ -39,21 +24,12 @@ fn picture(kind: PlotKind, ticks: Ticks) -> Picture {
         y: axis("a < b", -1.0..5.0, Ticks::Round("")),
         series: vec![policy("lru"), policy("cflru-c")],
     };
-    Picture {
-        id: "figure-1".into(),
-        title: "A \"figure\"".into(),
-        panels: vec![panel],
-        kind,
-        has_legend: true,
-    }
+    Picture { id: "figure-1".into(), title: "A \"figure\"".into(), panels: vec![panel], kind, has_legend: true }
 }
 
 #[test]
 fn every_value_is_drawn_with_its_numbers() {
-    for (kind, element) in [
-        (PlotKind::Lines, "<path d=\"M"),
-        (PlotKind::Bars, "<rect x"),
-    ] {
+    for (kind, element) in [(PlotKind::Lines, "<path d=\"M"), (PlotKind::Bars, "<rect x")] {
         let picture = svg(&picture(kind, Ticks::Round("")));
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>"));
         assert_eq!(picture.matches("<title>").count(), 6, "{element}");
@@ -147,12 +123,7 @@ impl Group {
 
 /// The boxes of all texts of a picture.
 fn text_boxes(svg: &str) -> Vec<TextBox> {
-    let first = Group {
-        place: (0.0, 0.0),
-        anchor: 0.0,
-        size: f64::from(LAYOUT.font),
-        factor: 1.0,
-    };
+    let first = Group { place: (0.0, 0.0), anchor: 0.0, size: f64::from(LAYOUT.font), factor: 1.0 };
     let mut groups = vec![first];
     let mut all = Vec::new();
     for piece in svg.split('<').skip(1) {
@@ -176,10 +147,7 @@ fn assert_texts_have_room(svg: &str) {
         let inside = one[0] >= 0.0 && one[1] >= 0.0 && one[2] <= width && one[3] <= height;
         assert!(inside, "{text:?} at {one:?} goes beyond {width} x {height}");
         for (other, its) in &all[..at] {
-            let apart = one[0] >= other[2]
-                || other[0] >= one[2]
-                || one[1] >= other[3]
-                || other[1] >= one[3];
+            let apart = one[0] >= other[2] || other[0] >= one[2] || one[1] >= other[3] || other[1] >= one[3];
             assert!(apart, "{text:?} at {one:?} lies over {its:?} at {other:?}");
         }
     }
@@ -214,10 +182,7 @@ impl Draw {
     }
 
     fn ticks(&mut self, count: usize, text: impl Fn(&mut Self, usize) -> String) -> Vec<Tick> {
-        let tick = |at: usize| Tick {
-            at: at as f64,
-            text: text(self, at),
-        };
+        let tick = |at: usize| Tick { at: at as f64, text: text(self, at) };
         (0..count).map(tick).collect()
     }
 
@@ -240,18 +205,9 @@ impl Draw {
             title: self.text(),
             x: axis(&self.text(), -0.6..places as f64 - 0.4, ticks),
             y: axis(&self.text(), -1.0..highest, Ticks::Round("")),
-            series: marks
-                .iter()
-                .map(|mark| series(&self.text(), *mark, places))
-                .collect(),
+            series: marks.iter().map(|mark| series(&self.text(), *mark, places)).collect(),
         };
-        Picture {
-            id: "random".into(),
-            title: "random".into(),
-            panels: vec![panel; 1 + self.below(6)],
-            kind,
-            has_legend: true,
-        }
+        Picture { id: "random".into(), title: "random".into(), panels: vec![panel; 1 + self.below(6)], kind, has_legend: true }
     }
 }
 
