@@ -1,4 +1,4 @@
-"""Servers with the module, for postgres/check and bench-rivals/postgres/run."""
+"""Servers with the module, for postgres/check and postgres/rivals/run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "bench-rivals"), str(ROOT / "bench-rivals/postgres")]
+sys.path[:0] = [str(ROOT / place) for place in ("tests", "capture/rivals", "capture/rivals/postgres")]
 
 import validate
 

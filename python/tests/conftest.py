@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "crates/ebbpool-trace/traces/pg-tpcc.parquet"
+SAMPLE = ROOT / "lab/ebbpool-trace/traces/pg-tpcc.parquet"
 
 
 @pytest.fixture(autouse=True)
