@@ -59,7 +59,7 @@ fn documents_enable_features_of_the_command_by_their_names_alone() {
 }
 
 /// The wings that have crates with tests.
-const WINGS_WITH_CRATES: [&str; 8] = ["capture/", "command/", "core/", "database/", "lab/", "pool/", "python/", "sqlite/"];
+const WINGS_WITH_CRATES: [&str; 8] = ["capture/", "command/", "core/", "database/", "fuzz/", "lab/", "pool/", "sqlite/"];
 
 /// The files in the repository that a document names in code, and the programs of tests that its commands run, as far as they
 /// are missing. Those that a reader makes with `cp` are not.
@@ -70,7 +70,7 @@ fn missing_in(text: &str) -> Vec<String> {
     let copies = text.lines().filter_map(|line| line.strip_prefix("cp "));
     let copies: Vec<&str> = copies.filter_map(|line| line.split(' ').nth(1)).collect();
     let is_path = |word: &str| {
-        let first = ["docs/", "fuzz/", "postgres/", "python/", "tests/"];
+        let first = ["docs/", "postgres/", "tests/"];
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
         first.iter().chain(&WINGS_WITH_CRATES).any(|first| word.starts_with(first)) && word.chars().all(plain)
     };
