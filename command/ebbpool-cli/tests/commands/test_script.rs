@@ -31,7 +31,7 @@ const ABORTS: &str = "#[test] fn aborts() { std::process::abort() }";
 /// Cargo alone takes that for success.
 const ENDS: &str = "#[test] fn ends() { std::process::exit(0) } #[test] fn is_not_run() { panic!() }";
 const WAITS: &str = r#"
-#[test] fn waits() { std::fs::write("../waits", "").unwrap(); std::thread::sleep(std::time::Duration::from_secs(600)); }
+#[test] fn waits() { std::fs::write("../../waits", "").unwrap(); std::thread::sleep(std::time::Duration::from_secs(600)); }
 "#;
 
 /// A workspace of one crate with these files of tests, and ./test.
@@ -44,24 +44,34 @@ impl Workspace {
     fn new(tests: &[(&str, &str)]) -> Self {
         let directory = TempDir::new().expect("a directory");
         let root = directory.path().join("a path with blanks");
-        for directory in ["tests", "crate/src", "crate/tests"] {
+        for directory in ["tests", "wing/crate/src", "wing/crate/tests"] {
             fs::create_dir_all(root.join(directory)).expect("a directory");
         }
-        for name in ["test", "tests/beside", "tests/words"] {
+        for name in ["test", "tests/beside", "tests/wings", "tests/words"] {
             fs::copy(Path::new(ROOT).join(name), root.join(name)).expect("a copy");
         }
         let workspace = Workspace { _directory: directory, root };
-        workspace
-            .file("Cargo.toml", "workspace = { members = ['crate'], resolver = '3' }\nprofile.short = { inherits = 'dev' }");
+        workspace.file(
+            "Cargo.toml",
+            "workspace = { members = ['wing/crate'], resolver = '3' }\nprofile.short = { inherits = 'dev' }",
+        );
         let package = "package = { name = 'tried', version = '0.1.0', edition = '2024' }";
-        workspace.file("crate/Cargo.toml", package);
+        workspace.file("wing/README.md", "- **Imports**: nothing\n");
+        workspace.file("wing/crate/Cargo.toml", package);
         let lock = "version = 4\n[[package]]\nname = 'tried'\nversion = '0.1.0'\n";
         workspace.file("Cargo.lock", &lock.replace('\'', "\""));
         let example = "/// ```\n/// tried::example();\n/// ```\npub fn example() {}\n";
-        workspace.file("crate/src/lib.rs", example);
+        workspace.file("wing/crate/src/lib.rs", example);
         for (name, text) in tests {
-            workspace.file(&format!("crate/tests/{name}.rs"), text);
+            workspace.file(&format!("wing/crate/tests/{name}.rs"), text);
         }
+        workspace
+    }
+
+    /// Without tests and Markdown.
+    fn without_a_page() -> Self {
+        let workspace = Workspace::new(&[]);
+        fs::remove_file(workspace.root.join("wing/README.md")).expect("a page is removed");
         workspace
     }
 
@@ -117,7 +127,7 @@ fn each_program_that_fails_is_named() {
     let failed = messages.lines().filter_map(|line| line.strip_prefix("./test: failed: "));
     let mut failed: Vec<&str> = failed.filter_map(|line| line.split_once(' ')).map(|(path, _)| path).collect();
     failed.sort_unstable();
-    let expected = ["b_fails", "c_aborts", "d_ends"].map(|name| format!("crate/tests/{name}.rs"));
+    let expected = ["b_fails", "c_aborts", "d_ends"].map(|name| format!("wing/crate/tests/{name}.rs"));
     assert_eq!(failed, expected, "{messages}");
     assert_eq!(output.status.code(), Some(1));
 }
@@ -144,7 +154,7 @@ fn steps_are_named_by_an_argument_each_and_may_be_named_twice() {
     }
     let workspace = Workspace::new(&[("passes", PASSES)]);
     let output = workspace.run("plain_words formatting");
-    let refused = "./test: there is no step plain_words formatting;";
+    let refused = "./test: there is no wing or step plain_words formatting;";
     assert!(messages(&output).starts_with(refused), "{output:?}");
     assert_eq!(output.status.code(), Some(2));
     let output = workspace.run_steps(&[TESTS, TESTS]);
@@ -183,7 +193,7 @@ fn words_by_hand_have_a_bar() {
     if !has_python() {
         return;
     }
-    let workspace = Workspace::new(&[]);
+    let workspace = Workspace::without_a_page();
     fs::create_dir_all(workspace.root.join("docs/generated")).expect("a directory");
     let words = |number: usize| "word ".repeat(number);
     workspace.file("docs/generated/long.md", &words(50_000));
@@ -231,7 +241,7 @@ fn of_steps_that_run_at_the_same_time_the_one_that_fails_is_named() {
     if !has_python() {
         return;
     }
-    let workspace = Workspace::new(&[]);
+    let workspace = Workspace::without_a_page();
     run_beside_each_other(&workspace, "words_by_hand plain_words");
     let output = workspace.run("--all");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &messages(&output);
