@@ -1,28 +1,28 @@
-//! The corpora of `fuzz/corpus/`, and mutations of them, on stable Rust.
+//! The seeds of all fuzz targets, and mutations of them, on stable Rust. A filter runs those of one wing: `lab::`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ebbpool_fuzz_targets::{FuzzTarget, TARGETS};
+use ebbpool_fuzz_targets::{FuzzTarget, WINGS};
 
-fn fuzz() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
-}
-
-fn corpus(target: &FuzzTarget) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = fuzz().join("corpus").join(target.name);
-    let mut seeds: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| {
-            let path = entry.expect("an entry").path();
-            let input = fs::read(&path).expect("a seed");
-            (path, input)
-        })
-        .collect();
-    seeds.sort();
+/// The seeds of a target with their names, in the order of these: `fuzz/seeds` writes the file, and says how.
+fn seeds_of(wing: &str, target: &FuzzTarget) -> Vec<(String, Vec<u8>)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(wing).join(format!("fuzz/{}.seeds", target.name));
+    let packed = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut rest = packed.strip_prefix(b"seeds 1\n").unwrap_or_else(|| panic!("{}: no file of seeds", path.display()));
+    let mut seeds = Vec::new();
+    while !rest.is_empty() {
+        let (head, after) = rest.split_first_chunk::<6>().expect("a head of six bytes");
+        let name_length = usize::from(u16::from_le_bytes([head[0], head[1]]));
+        let length = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let (name, after) = after.split_at(name_length);
+        let (input, after) = after.split_at(length);
+        seeds.push((String::from_utf8(name.to_vec()).expect("a name in UTF-8"), input.to_vec()));
+        rest = after;
+    }
     seeds
 }
 
@@ -37,7 +37,7 @@ fn write_into_memory() {
 }
 
 /// Runs the target. A fault is reported with a file that contains the input.
-fn check(target: &FuzzTarget, from: &Path, input: &[u8]) {
+fn check(target: &FuzzTarget, from: &str, input: &[u8]) {
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.check)(input)));
     if let Err(cause) = outcome {
         let saved = std::env::temp_dir().join(format!("ebbpool-fault-{}", target.name));
@@ -45,19 +45,22 @@ fn check(target: &FuzzTarget, from: &Path, input: &[u8]) {
             Ok(()) => format!("the input is saved in {}", saved.display()),
             Err(error) => format!("the input could not be saved: {error}"),
         };
-        eprintln!("{}, from {}: {saved}", target.name, from.display());
+        eprintln!("{}, from {}: {saved}", target.name, from);
         panic::resume_unwind(cause);
     }
 }
 
-#[test]
-fn seeds_show_no_fault() {
+fn targets_of(wing: &str) -> &'static [FuzzTarget] {
+    WINGS.iter().find(|(name, _)| *name == wing).expect("a wing with targets").1
+}
+
+fn seeds_show_no_fault(wing: &str) {
     write_into_memory();
-    for target in TARGETS {
-        let seeds = corpus(target);
+    for target in targets_of(wing) {
+        let seeds = seeds_of(wing, target);
         assert!(seeds.len() >= 3, "{} has few seeds", target.name);
-        for (path, input) in seeds {
-            check(target, &path, &input);
+        for (name, input) in seeds {
+            check(target, &name, &input);
         }
     }
 }
@@ -103,8 +106,8 @@ impl MutationGenerator {
 }
 
 /// Runs mutations of a target's seeds: of each target the same in every run.
-fn check_mutations(target: &FuzzTarget) {
-    let seeds = corpus(target);
+fn check_mutations(wing: &str, target: &FuzzTarget) {
+    let seeds = seeds_of(wing, target);
     let mut random = MutationGenerator(0x9e37_79b9_7f4a_7c15);
     // Targets that write files or construct devices take longer.
     let mutants = match target.name {
@@ -115,7 +118,7 @@ fn check_mutations(target: &FuzzTarget) {
         _ => 20_000,
     };
     for _ in 0..mutants {
-        let (path, seed) = &seeds[random.below(seeds.len())];
+        let (name, seed) = &seeds[random.below(seeds.len())];
         let (_, other) = &seeds[random.below(seeds.len())];
         let mut input = seed.clone();
         for _ in 0..=random.below(4) {
@@ -123,17 +126,17 @@ fn check_mutations(target: &FuzzTarget) {
         }
         // A large file finds no more than a small one, and is slower.
         input.truncate(1 << 15);
-        check(target, path, &input);
+        check(target, name, &input);
     }
 }
 
-#[test]
-fn mutations_show_no_fault() {
+fn mutations_show_no_fault(wing: &str) {
     write_into_memory();
+    let targets = targets_of(wing);
     let next = AtomicUsize::new(0);
     let work = || {
-        while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            check_mutations(target);
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            check_mutations(wing, target);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -147,25 +150,51 @@ fn mutations_show_no_fault() {
     });
 }
 
-#[test]
-fn the_files_and_corpora_are_those_of_the_targets() {
-    let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.into()).collect();
-    let listed = |directory: &str| -> BTreeSet<String> {
-        fs::read_dir(fuzz().join(directory))
-            .expect("a directory of fuzz/")
-            .map(|entry| {
-                let path = entry.expect("an entry").path();
-                let stem = path.file_stem().and_then(|stem| stem.to_str());
-                stem.expect("a name in UTF-8").to_string()
-            })
-            .collect()
+/// The tests of a wing.
+macro_rules! wings {
+    ($($wing:ident)*) => {
+        $(mod $wing {
+            #[test]
+            fn seeds_show_no_fault() {
+                super::seeds_show_no_fault(stringify!($wing));
+            }
+
+            mod slow {
+                #[test]
+                fn mutations_show_no_fault() {
+                    super::super::mutations_show_no_fault(stringify!($wing));
+                }
+            }
+        })*
+
+        /// The wings whose tests are here.
+        const TESTED: &[&str] = &[$(stringify!($wing)),*];
     };
-    assert_eq!(listed("corpus"), names);
-    assert_eq!(listed("fuzz_targets"), names);
-    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).expect("fuzz/Cargo.toml");
-    for name in &names {
-        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
+}
+
+wings! { core lab database sqlite capture }
+
+#[test]
+fn each_target_has_seeds_and_a_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifest = fs::read_to_string(root.join("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml");
+    let mut bytes = 0;
+    assert_eq!(WINGS.iter().map(|(wing, _)| *wing).collect::<Vec<_>>(), TESTED);
+    for (wing, targets) in WINGS {
+        let entries = fs::read_dir(root.join(wing).join("fuzz")).expect("a directory");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name in UTF-8"));
+        let names: BTreeSet<String> = names.filter_map(|name| name.strip_suffix(".seeds").map(String::from)).collect();
+        assert_eq!(names, targets.iter().map(|target| target.name.into()).collect(), "the files of seeds of {wing}");
+        for target in *targets {
+            assert!(manifest.contains(&format!("name = \"{}\"", target.name)), "fuzz/Cargo.toml has no {}", target.name);
+            let seeds = seeds_of(wing, target);
+            assert!(
+                seeds.is_sorted_by(|(one, _), (next, _)| one < next),
+                "the seeds of {} are in the order of names",
+                target.name
+            );
+            bytes += seeds.iter().map(|(_, input)| input.len()).sum::<usize>();
+        }
     }
-    let bytes: usize = TARGETS.iter().flat_map(corpus).map(|(_, input)| input.len()).sum();
-    assert!(bytes < 400_000, "the corpora have {bytes} bytes; keep seeds small");
+    assert!(bytes < 400_000, "the seeds have {bytes} bytes; they are to be small");
 }
