@@ -21,7 +21,6 @@ use replay_result::DeviceReplayResult;
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     match &args.command {
         DeviceCommand::Replay(args) => replay(args),
-        #[cfg(unix)]
         DeviceCommand::Measure(args) => crate::measure::measure(args),
     }
 }

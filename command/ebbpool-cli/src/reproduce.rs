@@ -251,12 +251,9 @@ fn command(experiment: &str, scale: Scale, file: Option<&Path>) -> String {
 /// experiments that have a device.
 fn with_devices(selected: Vec<(String, Experiment)>, args: &ReproduceArgs) -> Vec<(String, Experiment)> {
     let file: Option<PathBuf> = args.file();
-    #[cfg(unix)]
     if file.is_some() && args.ids.is_empty() {
         return experiments::with_a_device(selected);
     }
-    #[cfg(not(unix))]
-    let _ = file;
     selected
 }
 

@@ -9,7 +9,6 @@ use ebbpool::{ALIGNMENT, DoubleWriteArea, HEADER_BYTES, PageFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::DatabaseError;
-#[cfg(unix)]
 use crate::files;
 use crate::log::LogFile;
 use crate::options::{DatabaseParts, is_page_size};
@@ -33,7 +32,6 @@ pub(crate) struct DatabaseFiles {
 
 enum PageSource {
     /// Files beside those of the log, still to be opened.
-    #[cfg(unix)]
     Files,
     Opened {
         pages: Arc<dyn Storage>,
@@ -75,7 +73,6 @@ impl DatabaseFiles {
         Ok(DatabaseFiles { log: [overlaid(first)?, overlaid(second)?], read_only: true, ..self })
     }
 
-    #[cfg(unix)]
     pub(crate) fn of_files(path: PathBuf, head: DatabaseHead, log: [Arc<dyn LogFile>; 2]) -> Self {
         DatabaseFiles { path, head, log, pages: PageSource::Files, read_only: false }
     }
@@ -88,7 +85,6 @@ impl DatabaseFiles {
     /// The storage's page size, if the storage is open already.
     pub(crate) fn page_size(&self) -> Option<usize> {
         match &self.pages {
-            #[cfg(unix)]
             PageSource::Files => None,
             PageSource::Opened { pages, .. } => Some(pages.page_size()),
         }
@@ -97,7 +93,6 @@ impl DatabaseFiles {
     /// True if there is a double-write area.
     pub(crate) fn has_area(&self) -> bool {
         match &self.pages {
-            #[cfg(unix)]
             PageSource::Files => files::has_area(&self.path),
             PageSource::Opened { double_write, .. } => double_write.is_some(),
         }
@@ -111,9 +106,7 @@ impl DatabaseFiles {
     /// [`DatabaseError::File`], [`DatabaseError::Locked`].
     pub(crate) fn storages(self, page_size: usize, with_area: bool) -> Result<Storages, DatabaseError> {
         match self.pages {
-            #[cfg(unix)]
             PageSource::Files if self.read_only => files::storages_to_read(&self.path, page_size),
-            #[cfg(unix)]
             PageSource::Files => files::storages(&self.path, page_size, with_area),
             PageSource::Opened { pages, double_write } => Ok((Some(pages), double_write)),
         }
@@ -124,7 +117,6 @@ impl DatabaseFiles {
     pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::PoolError) -> DatabaseError + use<> {
         let path = self.path.clone();
         let area = match &self.pages {
-            #[cfg(unix)]
             PageSource::Files => files::DatabasePaths::new(&path).double_write.display().to_string(),
             PageSource::Opened { double_write, .. } => double_write.as_ref().map_or_else(String::new, |area| area.describe()),
         };

@@ -18,7 +18,6 @@ mod checkpoint;
 mod database;
 mod database_files;
 mod error;
-#[cfg(unix)]
 mod files;
 mod locks;
 mod log;
@@ -45,7 +44,6 @@ pub use database::{Database, DatabaseStats, LostData};
 #[cfg(not(feature = "simulation"))]
 pub use ebbpool;
 pub use error::DatabaseError;
-#[cfg(unix)]
 pub use files::DatabasePaths;
 pub use log::LogFile;
 pub use options::{DatabaseOptions, DatabaseParts, Durability};

@@ -1,7 +1,6 @@
 //! The options with which a database is opened.
 
 use std::fmt;
-#[cfg(unix)]
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use ebbpool::storage::Storage;
 use crate::database::Database;
 use crate::database_files::DatabaseFiles;
 use crate::error::DatabaseError;
-#[cfg(unix)]
 use crate::files;
 use crate::log::LogFile;
 use crate::open;
@@ -182,7 +180,6 @@ impl DatabaseOptions {
     /// [`DatabaseError::Locked`], [`DatabaseError::File`], [`DatabaseError::LogDamaged`],
     /// [`DatabaseError::LogCut`], [`DatabaseError::Corrupt`], and errors of the pool. Files that do not
     /// belong to a database remain unchanged.
-    #[cfg(unix)]
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database, DatabaseError> {
         self.check()?;
         let files = match self.read_only {

@@ -114,7 +114,6 @@ impl CellGroup {
     }
 
     /// All cells of the group.
-    #[cfg(unix)]
     pub(crate) fn all(&self) -> impl Iterator<Item = ExperimentCell> {
         let policies: Vec<CellPolicy> = match &self.policies {
             GroupPolicies::Simulated(policies) => policies.clone(),

@@ -5,7 +5,6 @@ use std::io;
 use ebbpool_device::changing::ChangesError;
 use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
-#[cfg(unix)]
 use ebbpool_lab::replay::ReplayError;
 use ebbpool_lab::{ErrorKind, LabError, RequestError};
 use ebbpool_policy::SpecError;
@@ -93,7 +92,6 @@ macro_rules! from_lab_errors {
 
 from_lab_errors!(LabError, RequestError, SimError, TraceError, ProfileError, ChangesError, ConfigError, DeviceFailed);
 
-#[cfg(unix)]
 from_lab_errors!(ReplayError);
 
 impl From<SpecError> for ExperimentError {

@@ -24,7 +24,6 @@ mod parts;
 mod plan;
 mod point;
 mod ranking;
-#[cfg(unix)]
 mod real;
 mod runner;
 mod section;
@@ -41,7 +40,6 @@ pub use json::{ExperimentData, ListedExperiment, as_json as json};
 pub use listener::{ExperimentEnd, Listener, Silent, StudyProgress};
 pub use page::{claimed, summary};
 pub use ranking::{RankingTable, heading, of_all as rankings};
-#[cfg(unix)]
 pub use study::with_a_device;
 pub use study::{ExperimentResult, StudyOutcome, StudyRequest, draw_with_seed, run, select};
 pub use verdict::{GuestFinding, JudgedClaim, Verdict};

@@ -1,7 +1,6 @@
 //! Plans the simulations of an experiment. Every text of the experiment is parsed here, once.
 
 use std::hash::{Hash, Hasher};
-#[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,7 +14,6 @@ use super::contenders::{self, Participant, PolicyChoice};
 use super::format::{Experiment, ExperimentKind, SEED, Scale, Setting, Trace, filled};
 use super::ordered::Text;
 use super::parsed::Parsed;
-#[cfg(unix)]
 use super::real;
 use crate::error::ExperimentError;
 
@@ -82,7 +80,6 @@ pub(crate) enum RunDevice {
     /// A device model: its name, the path of a profile, or a simulated device.
     Model(String),
     /// A real file or block device.
-    #[cfg(unix)]
     File(PathBuf),
 }
 
@@ -143,7 +140,6 @@ impl CellPolicy {
 
 impl RunDevice {
     fn new(text: String) -> Self {
-        #[cfg(unix)]
         if let Some(file) = text.strip_prefix(real::PREFIX) {
             return RunDevice::File(file.into());
         }
@@ -153,7 +149,6 @@ impl RunDevice {
 
 impl RunConfig {
     /// The real file on which the cells run, if there is one.
-    #[cfg(unix)]
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.device {
             Some(RunDevice::File(file)) => Some(file),
@@ -163,10 +158,7 @@ impl RunConfig {
 
     /// True if the cells run on a real file, and not in the simulator.
     pub(crate) fn is_on_file(&self) -> bool {
-        #[cfg(unix)]
-        return self.file().is_some();
-        #[cfg(not(unix))]
-        false
+        self.file().is_some()
     }
 
     /// How the references of the cells are counted.
@@ -184,7 +176,6 @@ impl RunConfig {
         let device = match &self.device {
             None => None,
             Some(RunDevice::Model(name)) => Some(name.as_str()),
-            #[cfg(unix)]
             Some(RunDevice::File(file)) => {
                 return Err(ExperimentError::Invalid(format!(
                     "{} has no price of its own, so it can only serve simulations that run on it",
@@ -238,7 +229,6 @@ impl RunSelection {
         one.into_iter().chain(more.iter().map(|(_, cell)| cell))
     }
 
-    #[cfg(unix)]
     pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut ExperimentCell> {
         let (one, more) = match self {
             RunSelection::Plain(cell) => (Some(&mut **cell), &mut [][..]),

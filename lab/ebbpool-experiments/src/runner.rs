@@ -21,7 +21,6 @@ use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
 use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig};
-#[cfg(unix)]
 use super::real;
 use super::traces::Traces;
 use super::work::{WorkAmount, WorkClock, WorkKind};
@@ -160,7 +159,6 @@ impl<'a> Runner<'a> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             let source = self.traces.source(&group.config.trace)?;
-            #[cfg(unix)]
             if let Some(file) = group.config.file() {
                 self.run_on_file(&group, file, &source, &mut measured)?;
                 continue;
@@ -216,7 +214,6 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs the cells one after the other on a real file. Such measurements are not stored.
-    #[cfg(unix)]
     fn run_on_file(
         &self,
         group: &CellGroup,

@@ -22,7 +22,6 @@ use crate::metric::{Metric, Values};
 use crate::plan::{self, ExperimentCell, PlannedPoint, PointCoordinates, RunSelection};
 use crate::point::{Point, means};
 use crate::ranking::{self, RankingTable};
-#[cfg(unix)]
 use crate::real;
 use crate::runner::{self, MeasuredCell, Runner};
 use crate::shipped;
@@ -201,7 +200,6 @@ pub fn select(ids: &[String], include_own: bool) -> Result<Vec<(String, Experime
 }
 
 /// The experiments with their devices replaced by the file; an error if one of them has no device.
-#[cfg(unix)]
 fn on_file(experiments: Vec<(String, Experiment)>, file: &Path) -> Result<Vec<(String, Experiment)>, ExperimentError> {
     let mut with_device = Vec::new();
     for (id, mut experiment) in experiments {
@@ -215,7 +213,6 @@ fn on_file(experiments: Vec<(String, Experiment)>, file: &Path) -> Result<Vec<(S
 }
 
 /// The experiments that have a device, which a file could replace.
-#[cfg(unix)]
 pub fn with_a_device(mut experiments: Vec<(String, Experiment)>) -> Vec<(String, Experiment)> {
     experiments.retain(|(_, experiment)| real::replace_devices(&mut experiment.clone(), Path::new("")));
     experiments
@@ -277,7 +274,6 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
         .chain(guests.map(|guest| SimPolicy::Guest(Arc::clone(guest))))
         .collect();
     let mut points = plan::points(experiment, scale, &extra)?;
-    #[cfg(unix)]
     for cell in points.iter_mut().flat_map(|point| &mut point.runs).flat_map(RunSelection::cells_mut) {
         if cell.config.is_on_file() {
             real::shorten(cell, scale);
@@ -309,7 +305,6 @@ pub fn run(settings: &Settings, listener: &dyn Listener, request: &StudyRequest)
     check_guests(request)?;
     files::make_directory(&request.out)?;
     let experiments = request.experiments.clone();
-    #[cfg(unix)]
     let experiments = match &request.file {
         Some(file) => on_file(experiments, file)?,
         None => experiments,

@@ -202,7 +202,6 @@ mod tests {
         assert_eq!(file, Path::new(FILE));
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_pipe_in_place_of_a_result_is_none() {
         let directory = tempfile::tempdir().expect("a directory");

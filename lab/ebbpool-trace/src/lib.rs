@@ -24,6 +24,9 @@
 //! new generator is one file in `generators/` and one line in
 //! `generators.rs`.
 
+#[cfg(not(unix))]
+compile_error!("ebbpool-trace reads and writes files as Unix has them; no other system is supported");
+
 mod arrivals;
 mod bad_lines;
 mod classes;

@@ -1,27 +1,20 @@
 //! Output files that are either complete or absent.
 
-#[cfg(not(unix))]
-mod by_path;
-#[cfg(unix)]
 mod step_by_step;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-#[cfg(not(unix))]
-use by_path as place;
 use ebbpool_cost::one_line;
-use place::{Found, Replacement};
-#[cfg(unix)]
-use step_by_step as place;
+use step_by_step::{Found, Replacement};
 
 use crate::error::TraceError;
 
 const BUFFER: usize = 1 << 17;
 /// Where Linux mounts a file system in memory; its files are regular files, although
 /// they are below `/dev`.
-#[cfg(any(test, not(unix)))]
+#[cfg(test)]
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The number of links that Linux follows.
 const MOST_LINKS: usize = 40;
@@ -78,7 +71,6 @@ impl OutputFile {
     }
 
     /// Gives the file to another user once it is finished, if it is a new regular file.
-    #[cfg(unix)]
     pub fn give_to(&mut self, user: u32, group: Option<u32>) {
         if let Output::Replace(temporary) = &mut self.output {
             temporary.get_mut().give_to(user, group);
@@ -137,14 +129,13 @@ pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(),
 
 /// True if both paths lead to one regular file, which need not exist yet.
 fn same_file(a: &Path, b: &Path) -> bool {
-    match [a, b].map(place::find) {
+    match [a, b].map(step_by_step::find) {
         [Ok(Found::File(a)), Ok(Found::File(b))] => a.is_same(&b),
         _ => false,
     }
 }
 
 /// The user who has called this process by sudo, and the group.
-#[cfg(unix)]
 pub fn caller() -> Option<(u32, Option<u32>)> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     Some((number("SUDO_UID")?, number("SUDO_GID")))
@@ -152,7 +143,7 @@ pub fn caller() -> Option<(u32, Option<u32>)> {
 
 impl Output {
     fn open(path: &Path) -> io::Result<Output> {
-        Ok(match place::find(path)? {
+        Ok(match step_by_step::find(path)? {
             Found::File(place) => Output::Replace(BufWriter::with_capacity(BUFFER, place.replace()?)),
             Found::Other(file) => Output::InPlace(BufWriter::with_capacity(BUFFER, file.open()?)),
             Found::Device => Output::InPlace(BufWriter::with_capacity(BUFFER, open_in_place(path)?)),
@@ -168,7 +159,6 @@ impl Output {
 }
 
 fn open_in_place(path: &Path) -> io::Result<File> {
-    #[cfg(unix)]
     {
         use std::os::fd::AsFd;
         // The process's own streams are duplicated, not opened again: a redirected
@@ -231,7 +221,6 @@ mod tests {
         assert_eq!(names(directory.path()), ["out"]);
     }
 
-    #[cfg(unix)]
     #[test]
     fn permissions_are_preserved_and_new_files_have_the_usual_ones() {
         use std::os::unix::fs::PermissionsExt;
@@ -248,7 +237,6 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"2");
     }
 
-    #[cfg(unix)]
     #[test]
     fn links_remain_links() {
         use std::os::unix::fs::symlink;

@@ -6,7 +6,6 @@
 //! the policy behind the checks of `bare_policy`, which refuses calls out of order before the policy sees them.
 
 // A pool over a file is for Unix.
-#![cfg(unix)]
 
 mod bare_policy;
 pub mod batches;

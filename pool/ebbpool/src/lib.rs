@@ -38,6 +38,9 @@
 //! that cost what a device profile or the flash model says) and `test-kit` (a disk in memory that fails on demand,
 //! for tests).
 
+#[cfg(not(unix))]
+compile_error!("ebbpool reads and writes files as Unix has them; no other system is supported");
+
 mod background;
 mod boxed;
 mod checkpoint;

@@ -2,14 +2,12 @@
 
 #[cfg(feature = "test-kit")]
 mod faulty;
-#[cfg(unix)]
 mod file;
 mod memory;
 #[cfg(feature = "object-store")]
 mod object;
 #[cfg(feature = "device-models")]
 mod simulated;
-#[cfg(unix)]
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -26,7 +24,6 @@ pub use crate::page::page_lsn;
 pub use faulty::{
     DiskOperation, EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, PowerOff, SECTOR, Violation,
 };
-#[cfg(unix)]
 pub use file::{Engine, FileOptions, FileStorage, OpenError};
 pub use memory::MemoryStorage;
 #[cfg(feature = "object-store")]

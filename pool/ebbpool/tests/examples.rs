@@ -1,5 +1,4 @@
 //! Runs the examples, which check their own results.
-#![cfg(unix)]
 
 #[path = "../examples/embed.rs"]
 mod embed;

@@ -11,7 +11,6 @@ mod curve;
 mod diff;
 mod errors;
 mod policy;
-#[cfg(unix)]
 mod replay;
 mod reproduce;
 mod requests;
@@ -40,7 +39,6 @@ mod _ebbpool {
     use super::curve::{Curve, bound, curve};
     #[pymodule_export]
     use super::diff::diff;
-    #[cfg(unix)]
     #[pymodule_export]
     use super::replay::replay;
     #[pymodule_export]

@@ -5,7 +5,6 @@ use ebbpool_cost::BytesPerDay;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::flash::{self, FlashConfig};
 
-#[cfg(unix)]
 use crate::measure::args::MeasureArgs;
 use crate::shared_args::{ReadArgs, RunFormat};
 
@@ -27,7 +26,6 @@ Examples:
   ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 10GB", flash::describe_parameters()))]
     Replay(Box<DeviceReplayArgs>),
     /// Measure a real device: random and sequential reads and writes, queue depths and batches
-    #[cfg(unix)]
     #[command(after_help = "\
 Examples:
   ebbpool device measure . --size 64MiB --seconds 0.02

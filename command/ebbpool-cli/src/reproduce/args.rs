@@ -32,7 +32,6 @@ pub(crate) struct ReproduceArgs {
     pub(crate) seed: Option<u64>,
     /// A file or block device that replaces the device models, as for `ebbpool replay --create`; only
     /// experiments with a device run, in real time
-    #[cfg(unix)]
     #[arg(long, value_name = "PATH", conflicts_with = "list")]
     file: Option<PathBuf>,
     /// Simulations to run at the same time [default: all cores]; the results do not depend on it
@@ -52,10 +51,7 @@ pub(crate) struct ReproduceArgs {
 impl ReproduceArgs {
     /// The file that replaces the device models.
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        #[cfg(unix)]
-        return self.file.clone();
-        #[cfg(not(unix))]
-        None
+        self.file.clone()
     }
 
     /// The number of simulations to run at the same time.

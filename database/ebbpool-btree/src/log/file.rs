@@ -1,9 +1,7 @@
 //! The files of a log.
 
-#[cfg(unix)]
 use std::fs::File;
 use std::io;
-#[cfg(unix)]
 use std::os::unix::fs::FileExt;
 
 #[cfg(feature = "test-kit")]
@@ -33,7 +31,6 @@ pub trait LogFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-#[cfg(unix)]
 impl LogFile for File {
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())

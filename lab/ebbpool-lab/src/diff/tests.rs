@@ -132,7 +132,6 @@ fn a_change_that_is_the_same_in_all_results_is_stated_once() {
     assert_eq!(diff.in_all, [CommonChange { field: "references".into(), before: json!(1000), after: json!(2000) }]);
 }
 
-#[cfg(unix)]
 #[test]
 fn figures_of_several_threads_are_measured() {
     let replay = |reads: u64, threads: u64| {

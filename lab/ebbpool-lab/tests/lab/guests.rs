@@ -128,7 +128,6 @@ fn a_study_of_curves_has_guests_behind_the_others() {
     assert_eq!(report.policies, ["fifo", "queue"]);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_replay_has_guests_behind_the_others() {
     use ebbpool_lab::replay::{ReplayOutputs, ReplayRequest};

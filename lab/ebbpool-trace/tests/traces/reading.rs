@@ -465,7 +465,6 @@ fn content_keys_depend_on_traces_and_not_on_their_names() {
     assert_eq!(dynamic("zipf"), dynamic("zipf:seed=1"));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_pipe_has_a_key_and_can_still_be_read() {
     let scratch = Scratch::new();

@@ -328,7 +328,6 @@ fn levels() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn a_pipe_can_be_opened_again_and_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,4 @@
 //! Files as storage, with the engines and the kinds of I/O that this machine supports.
-#![cfg(unix)]
 
 use std::io;
 use std::path::Path;

@@ -42,7 +42,6 @@ fn records_are_read_from_memory_from_files_and_after_reopening() {
     check_that_records_are_read_and_scanned(|| files(&disk));
 }
 
-#[cfg(unix)]
 #[test]
 fn records_are_read_from_real_files() {
     let directory = tempfile::tempdir().unwrap();
