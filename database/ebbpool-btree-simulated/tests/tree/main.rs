@@ -17,6 +17,8 @@ mod life;
 mod model;
 #[path = "../../../../pool/ebbpool-simulated/tests/pool/policies.rs"]
 mod policies;
+#[path = "../../../../pool/ebbpool/tests/crash/settings.rs"]
+mod settings;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

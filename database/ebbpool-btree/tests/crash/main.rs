@@ -1,13 +1,15 @@
 //! Crashes at every I/O of short scripts, and of the recoveries after them. After each, the database has
 //! the changes of its first n committed transactions, which include all acknowledged ones, and is whole.
 //!
-//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_CRASH_SEED=n` the first seed. See
+//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_WHOLE=1` 100,000, `EBBPOOL_CRASH_SEED=n` the first seed. See
 //! docs/crashes.md.
 
 mod chance;
 mod life;
 mod model;
 mod script;
+#[path = "../../../../pool/ebbpool/tests/crash/settings.rs"]
+mod settings;
 mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,16 +21,13 @@ use chance::Chance;
 use life::{EndCause, Life, Tally};
 use model::Model;
 use script::{Session, Setting};
+use settings::{scaled, setting};
 
+/// With `EBBPOOL_WHOLE`; a tenth of them else.
 const CRASHES: u64 = 100_000;
 const STEPS: usize = 40;
 /// The number of lives after the first. The last one is not interrupted.
 const LATER_LIVES: u64 = 3;
-
-fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
-}
 
 /// How a life ended, if nothing was wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,8 +138,8 @@ fn report(seed: u64, whole: (u64, String)) -> ! {
 
 #[test]
 fn exactly_the_committed_changes_survive_every_crash() {
-    let requested = number("EBBPOOL_CRASHES").unwrap_or(CRASHES);
-    let first = number("EBBPOOL_CRASH_SEED").unwrap_or(1);
+    let requested = scaled("EBBPOOL_CRASHES", CRASHES);
+    let first = setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let next = AtomicU64::new(first);
     let crashes = AtomicU64::new(0);
     let work = || {

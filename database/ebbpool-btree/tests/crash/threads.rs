@@ -189,8 +189,8 @@ fn case(seed: u64) -> Result<u64, String> {
 
 #[test]
 fn the_commits_of_threads_survive_every_crash() {
-    let requested = crate::number("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
-    let first = crate::number("EBBPOOL_CRASH_SEED").unwrap_or(1);
+    let requested = crate::settings::scaled("EBBPOOL_CRASHES", crate::CRASHES) / 200;
+    let first = crate::settings::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let mut committed = 0;
     for seed in first..first + requested.max(1) {
         match case(seed) {

@@ -9,7 +9,9 @@ use std::time::Duration;
 use ebbpool_simulation::{Failure, FailureCause, Simulation, SimulationOutcome, fewest_preemptions};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The seconds of processor time for all seeds.
+use crate::settings::{scaled, setting};
+
+/// The seconds of processor time for all seeds, with `EBBPOOL_WHOLE`; a tenth of them else.
 const SECONDS: u64 = 60;
 
 /// The most runs, and the most seconds of processor time, for making a failing script smaller.
@@ -31,12 +33,6 @@ pub trait Scenario: Clone + Debug + Send + Sync + 'static {
     fn smaller(&self) -> Vec<Self>;
 
     fn add(total: &mut Self::Tally, tally: &Self::Tally);
-}
-
-fn setting(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    let number = value.parse();
-    Some(number.unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
 fn processor_time() -> Duration {
@@ -70,7 +66,7 @@ pub fn test<S: Scenario>(which: &str) {
     let one = setting("EBBPOOL_SEED");
     let first = one.or(setting("EBBPOOL_FIRST_SEED")).unwrap_or(1);
     let count = one.map(|_| 1).or(setting("EBBPOOL_SEEDS"));
-    let longest = Duration::from_secs(setting("EBBPOOL_SECONDS").unwrap_or(SECONDS));
+    let longest = Duration::from_secs(scaled("EBBPOOL_SECONDS", SECONDS));
     let survey = setting("EBBPOOL_SURVEY").is_some();
     let next = AtomicU64::new(first);
     let stop = AtomicBool::new(false);

@@ -2,7 +2,7 @@
 //! storage returns and when the power fails. A model knows the content that every page must have.
 //!
 //! `EBBPOOL_SEED=n` runs one seed, `EBBPOOL_SEEDS=n` the seeds from 1 to n, or n seeds from `EBBPOOL_FIRST_SEED` on;
-//! without them the test runs as many seeds as 60 s of processor time allow (`EBBPOOL_SECONDS`). With
+//! without them the test runs as many seeds as 6 s of processor time allow, or 60 with `EBBPOOL_WHOLE=1` (`EBBPOOL_SECONDS`). With
 //! `EBBPOOL_SURVEY=1` failing seeds are counted by their kind of failure.
 
 extern crate ebbpool_simulated as ebbpool;
@@ -18,6 +18,8 @@ mod life;
 mod model;
 mod options;
 mod policies;
+#[path = "../../../ebbpool/tests/crash/settings.rs"]
+mod settings;
 mod wal;
 
 use std::sync::Arc;

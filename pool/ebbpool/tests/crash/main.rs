@@ -1,10 +1,11 @@
 //! Crashes at every I/O of short scripts, and of the recoveries after them, checked against a model of what was
 //! acknowledged.
 //!
-//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_CRASH_SEED=n` the first seed. See docs/crashes.md.
+//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_WHOLE=1` 100,000, `EBBPOOL_CRASH_SEED=n` the first seed. See docs/crashes.md.
 
 mod chance;
 mod client;
+mod settings;
 mod threads;
 mod wal;
 
@@ -14,17 +15,14 @@ use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
 
 use chance::Chance;
 use client::{Life, LifeEnd, Model, Setting, Step, Tally};
+use settings::{scaled, setting};
 
+/// With `EBBPOOL_WHOLE`; a tenth of them else.
 const CRASHES: u64 = 100_000;
 const STEPS: usize = 14;
 const CALM_STEPS: usize = 50;
 /// The number of lives after the first one. The last life has no crash.
 const LATER_LIVES: u64 = 3;
-
-fn setting(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
-}
 
 /// A script and the settings of its lives, all from one seed.
 struct Case {
@@ -129,7 +127,7 @@ fn report(seed: u64, whole: (u64, String)) -> ! {
 
 #[test]
 fn acknowledged_changes_survive_every_crash() {
-    let crashes = setting("EBBPOOL_CRASHES").unwrap_or(CRASHES);
+    let crashes = scaled("EBBPOOL_CRASHES", CRASHES);
     let first = setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let mut tally = Tally::default();
     let mut seed = first;

@@ -124,8 +124,8 @@ fn case(seed: u64) -> Result<(), String> {
 
 #[test]
 fn changes_acknowledged_to_threads_survive_every_crash() {
-    let cases = crate::setting("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
-    let first = crate::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
+    let cases = crate::settings::scaled("EBBPOOL_CRASHES", crate::CRASHES) / 200;
+    let first = crate::settings::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     for seed in first..first + cases.max(1) {
         if let Err(what) = case(seed) {
             panic!("{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool --test crash threads");
