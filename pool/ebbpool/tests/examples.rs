@@ -17,7 +17,11 @@ fn a_log_follows_the_write_ahead_rule_and_redoes() {
     write_ahead::main().expect("it runs");
 }
 
-#[test]
-fn a_custom_policy_runs_in_the_pool() {
-    own_policy::main().expect("it runs");
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_custom_policy_runs_in_the_pool() {
+        own_policy::main().expect("it runs");
+    }
 }

@@ -581,22 +581,6 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
 }
 
 #[test]
-fn a_writer_is_woken_by_the_last_of_two_readers() {
-    check(2, || {
-        let waited = FrameWithWaiters::new();
-        let readers = [0, 1].map(|_| {
-            let waited = Arc::clone(&waited);
-            thread::spawn(move || waited.read())
-        });
-        waited.change();
-        for reader in readers {
-            assert!(reader.join().expect("a reader") <= 1);
-        }
-        assert_eq!(waited.frame.bytes(), (1, 1));
-    });
-}
-
-#[test]
 fn threads_that_wait_for_a_writer_are_woken() {
     check(2, || {
         let waited = FrameWithWaiters::new();
@@ -731,20 +715,6 @@ fn a_search_finds_the_right_frame_or_none_while_its_bucket_is_changed() {
     // In the same bucket, with frames that change places, and into the other bucket and back.
     for steps in [[(b, 1, d), (a, 0, b)], [(a, 0, d), (d, 0, a)], [(c, 2, other[0]), (other[0], 2, c)]] {
         check(2, move || searched_while_replaced(&[a, b, c], steps, 0));
-    }
-}
-
-#[test]
-fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_it() {
-    let (one, _) = two_homes();
-    let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
-    // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
-    // that a page that would have passed it is in it.
-    for steps in
-        [[(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])], [(one[0], 0, next), (one[SLOTS + 1], last, one[0])]]
-    {
-        let pages = one[..SLOTS + 2].to_vec();
-        check(2, move || searched_while_replaced(&pages, steps, 0));
     }
 }
 
@@ -1026,4 +996,38 @@ fn no_first_change_is_overlooked_while_a_copy_takes_off_and_fails() {
         assert_eq!(tracked.first_unwritten(), Some(1), "changed again: {changed}");
         assert_eq!(tracked.word.state(), FrameState::Dirty);
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_it() {
+        let (one, _) = two_homes();
+        let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
+        // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
+        // that a page that would have passed it is in it.
+        for steps in
+            [[(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])], [(one[0], 0, next), (one[SLOTS + 1], last, one[0])]]
+        {
+            let pages = one[..SLOTS + 2].to_vec();
+            check(2, move || searched_while_replaced(&pages, steps, 0));
+        }
+    }
+
+    #[test]
+    fn a_writer_is_woken_by_the_last_of_two_readers() {
+        check(2, || {
+            let waited = FrameWithWaiters::new();
+            let readers = [0, 1].map(|_| {
+                let waited = Arc::clone(&waited);
+                thread::spawn(move || waited.read())
+            });
+            waited.change();
+            for reader in readers {
+                assert!(reader.join().expect("a reader") <= 1);
+            }
+            assert_eq!(waited.frame.bytes(), (1, 1));
+        });
+    }
 }

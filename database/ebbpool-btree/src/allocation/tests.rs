@@ -247,46 +247,6 @@ fn used_by_the_log(tree: &Tree) -> Vec<u64> {
 }
 
 #[test]
-fn after_a_crash_the_maps_are_those_of_the_log() {
-    let before = |seed| {
-        let disk = FaultyDisk::new(seed);
-        let tree = create(&disk, 20).unwrap();
-        use_up_to(&tree, SPAN - 3);
-        (disk, tree)
-    };
-    let (disk, tree) = before(0);
-    let prepared = disk.counts().changes();
-    script(&tree).unwrap();
-    let changes = disk.counts().changes() - prepared;
-    assert!(changes > 30, "{changes}");
-    let mut grown = 0;
-    for seed in 0..20 {
-        for k in 1..=changes {
-            let (disk, tree) = before(seed);
-            disk.inject(Fault::crash(DiskOperation::Change, seed).nth(k));
-            assert_eq!(script(&tree).is_err(), disk.is_off());
-            drop(tree);
-            disk.crash(seed);
-            disk.restart();
-            disk.heal();
-            let place = format!("seed {seed}, change {k}");
-            let length = disk.bytes("data").len().unwrap() / PAGE_SIZE as u64;
-            let tree = open(&disk, 20).expect(&place).expect("a log");
-            let used = used(&tree);
-            assert_eq!(used, used_by_the_log(&tree), "{place}");
-            let mut taken = used.iter().filter(|&&page| page >= SPAN - 3 && page != SPAN + 1);
-            assert!(taken.all(|&page| holds_its_number(&tree, page)), "{place}");
-            grown += u32::from(tree.pool.pages() > length);
-            // Later pages are free ones.
-            let more: BTreeSet<u64> = (0..10).map(|_| take(&tree).expect(&place)).collect();
-            assert_eq!(more.len(), 10, "{place}");
-            assert!(used.iter().all(|page| !more.contains(page)), "{place}");
-        }
-    }
-    assert!(grown > 10, "the storage lost its growth {grown} times");
-}
-
-#[test]
 fn threads_never_take_the_same_page() {
     let tree = create(&FaultyDisk::new(1), 64).unwrap();
     use_up_to(&tree, SPAN - 100);
@@ -313,4 +273,48 @@ fn threads_never_take_the_same_page() {
     assert!(expected.last().is_some_and(|&last| last > SPAN + 1));
     expected.insert(SPAN + 1);
     assert_eq!(in_use, expected.into_iter().collect::<Vec<u64>>());
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn after_a_crash_the_maps_are_those_of_the_log() {
+        let before = |seed| {
+            let disk = FaultyDisk::new(seed);
+            let tree = create(&disk, 20).unwrap();
+            use_up_to(&tree, SPAN - 3);
+            (disk, tree)
+        };
+        let (disk, tree) = before(0);
+        let prepared = disk.counts().changes();
+        script(&tree).unwrap();
+        let changes = disk.counts().changes() - prepared;
+        assert!(changes > 30, "{changes}");
+        let mut grown = 0;
+        for seed in 0..20 {
+            for k in 1..=changes {
+                let (disk, tree) = before(seed);
+                disk.inject(Fault::crash(DiskOperation::Change, seed).nth(k));
+                assert_eq!(script(&tree).is_err(), disk.is_off());
+                drop(tree);
+                disk.crash(seed);
+                disk.restart();
+                disk.heal();
+                let place = format!("seed {seed}, change {k}");
+                let length = disk.bytes("data").len().unwrap() / PAGE_SIZE as u64;
+                let tree = open(&disk, 20).expect(&place).expect("a log");
+                let used = used(&tree);
+                assert_eq!(used, used_by_the_log(&tree), "{place}");
+                let mut taken = used.iter().filter(|&&page| page >= SPAN - 3 && page != SPAN + 1);
+                assert!(taken.all(|&page| holds_its_number(&tree, page)), "{place}");
+                grown += u32::from(tree.pool.pages() > length);
+                // Later pages are free ones.
+                let more: BTreeSet<u64> = (0..10).map(|_| take(&tree).expect(&place)).collect();
+                assert_eq!(more.len(), 10, "{place}");
+                assert!(used.iter().all(|page| !more.contains(page)), "{place}");
+            }
+        }
+        assert!(grown > 10, "the storage lost its growth {grown} times");
+    }
 }

@@ -113,24 +113,6 @@ fn page_store() -> PathBuf {
     example("page_store.c")
 }
 
-#[test]
-fn every_function_refuses_what_it_has_to() {
-    if !is_there("cc") {
-        return;
-    }
-    let installed = Installation::new();
-    for name in ["options", "pages", "policies", "regions", "processes"] {
-        let program = installed.compile_shared(&test_program(name), name);
-        let output = run(Command::new(&program).arg(installed.empty(&format!("{name}-files"))));
-        assert!(stdout(&output).ends_with("all as expected\n"));
-        // Valgrind does not see what another process writes into shared memory.
-        if name != "processes" && is_there("valgrind") {
-            let files = installed.empty(&format!("{name}-files-of-valgrind"));
-            run(valgrind().arg(program).arg(files));
-        }
-    }
-}
-
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args([
@@ -236,4 +218,26 @@ fn the_programs_of_the_guide_run() {
         programs += 1;
     }
     assert!(programs >= 1, "{programs} programs in docs/c.md");
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn every_function_refuses_what_it_has_to() {
+        if !is_there("cc") {
+            return;
+        }
+        let installed = Installation::new();
+        for name in ["options", "pages", "policies", "regions", "processes"] {
+            let program = installed.compile_shared(&test_program(name), name);
+            let output = run(Command::new(&program).arg(installed.empty(&format!("{name}-files"))));
+            assert!(stdout(&output).ends_with("all as expected\n"));
+            // Valgrind does not see what another process writes into shared memory.
+            if name != "processes" && is_there("valgrind") {
+                let files = installed.empty(&format!("{name}-files-of-valgrind"));
+                run(valgrind().arg(program).arg(files));
+            }
+        }
+    }
 }

@@ -134,39 +134,6 @@ fn in_the_pool_at(
     (run, events)
 }
 
-#[test]
-fn every_online_policy_decides_as_in_the_simulator() {
-    let online = registry::entries().iter().filter(|entry| entry.online());
-    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::from_entry).collect();
-    specs.retain(|spec| !spec.asks_erase_counts());
-    let others = [
-        "postgres:rate=1000,bgwriter_lru_maxpages=0", "innodb:max_dirty_pages_pct=100", "lru:cluster=16", "cfdc:cluster=32",
-        "fd-buffer:group=8,interval=500", "casa:cluster=64", "bplru:padding=true,block=16",
-        "ace:policy=(cflru:window=0.3),batch=5",
-    ];
-    specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));
-    // The pool does not write in the background what the policy of a server writes.
-    specs.retain(|spec| !registry::boxed(spec, 60).capabilities().contains(Capabilities::WRITES_UNTIMED));
-    assert!(specs.len() > 35, "{}", specs.len());
-    let references = references();
-    for spec in specs {
-        for frames in [1, 2, 17, 60] {
-            let (expected, events) = simulated(&spec, frames);
-            let (found, recorded) = in_the_pool(&spec, frames, &references, true);
-            if let Some(at) = events.iter().zip(&recorded).position(|(a, b)| a != b) {
-                let from = at.saturating_sub(2);
-                panic!(
-                    "{spec} with {frames} frames differs at event {at}: {:?} in the simulator, {:?} in the pool",
-                    &events[from..(at + 2).min(events.len())],
-                    &recorded[from..(at + 2).min(recorded.len())],
-                );
-            }
-            assert_eq!(recorded.len(), events.len(), "{spec} with {frames} frames");
-            assert_eq!(found, expected, "{spec} with {frames} frames");
-        }
-    }
-}
-
 /// The pool carries out no background writes, so it writes less than the simulator with each policy that says that it has some.
 #[test]
 fn policies_that_write_in_the_background_say_so() {
@@ -245,6 +212,43 @@ fn policies_decide_alike_in_every_unit() {
             let simulated = simulated_on(Some(&device), &policy, 60);
             let pooled = in_the_pool_at(costs, &policy, 60, &references, true);
             assert!(simulated == pooled, "{policy} in {unit}");
+        }
+    }
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn every_online_policy_decides_as_in_the_simulator() {
+        let online = registry::entries().iter().filter(|entry| entry.online());
+        let mut specs: Vec<PolicySpec> = online.map(PolicySpec::from_entry).collect();
+        specs.retain(|spec| !spec.asks_erase_counts());
+        let others = [
+            "postgres:rate=1000,bgwriter_lru_maxpages=0", "innodb:max_dirty_pages_pct=100", "lru:cluster=16",
+            "cfdc:cluster=32", "fd-buffer:group=8,interval=500", "casa:cluster=64", "bplru:padding=true,block=16",
+            "ace:policy=(cflru:window=0.3),batch=5",
+        ];
+        specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));
+        // The pool does not write in the background what the policy of a server writes.
+        specs.retain(|spec| !registry::boxed(spec, 60).capabilities().contains(Capabilities::WRITES_UNTIMED));
+        assert!(specs.len() > 35, "{}", specs.len());
+        let references = references();
+        for spec in specs {
+            for frames in [1, 2, 17, 60] {
+                let (expected, events) = simulated(&spec, frames);
+                let (found, recorded) = in_the_pool(&spec, frames, &references, true);
+                if let Some(at) = events.iter().zip(&recorded).position(|(a, b)| a != b) {
+                    let from = at.saturating_sub(2);
+                    panic!(
+                        "{spec} with {frames} frames differs at event {at}: {:?} in the simulator, {:?} in the pool",
+                        &events[from..(at + 2).min(events.len())],
+                        &recorded[from..(at + 2).min(recorded.len())],
+                    );
+                }
+                assert_eq!(recorded.len(), events.len(), "{spec} with {frames} frames");
+                assert_eq!(found, expected, "{spec} with {frames} frames");
+            }
         }
     }
 }
