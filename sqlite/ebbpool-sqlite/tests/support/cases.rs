@@ -1,7 +1,8 @@
 //! Cases: transactions on a simulated disk until the power fails, and what is judged afterwards.
 
-use std::ffi::{CStr, CString};
+#![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString};
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};

@@ -95,7 +95,8 @@ pub fn is_alone(test: &str) -> bool {
         return true;
     }
     let (status, output) = run_alone(test, Path::new(""), &[]);
-    assert!(status.success(), "{status}\n{output}");
+    // The harness succeeds also where it finds no test of that name.
+    assert!(status.success() && output.contains(" 1 passed"), "{status}\n{output}");
     false
 }
 

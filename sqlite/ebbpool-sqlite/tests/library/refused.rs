@@ -3,15 +3,14 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
-use support::cases::{Bench, PATH};
+
+use crate::support::cases::{Bench, PATH};
 
 const FILES: [(&str, &str); 4] = [("main", PATH), ("a", "/a.db"), ("b", "/b.db"), ("c", "/c.db")];
 /// The rows of a file.

@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,8 +10,9 @@ use ebbpool_sqlite::inspect::health_of;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use rusqlite::Connection;
 use serde_json::Value;
-use support::cases::Bench;
-use support::real::{directory, open, set_journal};
+
+use crate::support::cases::Bench;
+use crate::support::real::{directory, open, set_journal};
 
 fn status(database: &Connection, value: &str) -> rusqlite::Result<Value> {
     let sql = format!("PRAGMA ebbpool_status{value}");

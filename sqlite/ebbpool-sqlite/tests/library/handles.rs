@@ -2,14 +2,13 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ebbpool_sqlite::inspect::health_of;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use support::real::{
+
+use crate::support::real::{
     beside, copy_of, count, database_of_victim, directory, error_code, is_alone, kill_myself, open, plain, run_alone,
     run_victim, set_journal, status, try_count, uri,
 };
@@ -57,7 +56,7 @@ fn the_smallest_window_counts() {
 
 #[test]
 fn a_handle_with_a_shorter_window_ends_the_one_that_runs() {
-    const NAME: &str = "a_handle_with_a_shorter_window_ends_the_one_that_runs";
+    const NAME: &str = "handles::a_handle_with_a_shorter_window_ends_the_one_that_runs";
     // Where another test's connection sets the library's clock going, this one's need not.
     if let Some(path) = database_of_victim(NAME) {
         let usual = open(&path, "window=1000").unwrap();
@@ -227,7 +226,7 @@ fn parameters_that_nothing_knows_are_refused() {
 
 #[test]
 fn the_clock_is_for_tests_only() {
-    const NAME: &str = "the_clock_is_for_tests_only";
+    const NAME: &str = "handles::the_clock_is_for_tests_only";
     if let Some(path) = database_of_victim(NAME).filter(|path| path.is_absolute()) {
         let database = open(&path, "window=0.2").unwrap();
         database.execute_batch("CREATE TABLE t (a)").unwrap();
@@ -296,7 +295,7 @@ fn try_to_write(path: &Path, database: rusqlite::Result<Connection>, mode: &str)
         }
     }
     let rows = try_count(&plain(path)).map_err(|error| error.sqlite_error_code());
-    answers.push(format!("{rows:?}, version {}", support::real::write_version(path)));
+    answers.push(format!("{rows:?}, version {}", crate::support::real::write_version(path)));
     answers
 }
 
@@ -304,7 +303,7 @@ fn try_to_write(path: &Path, database: rusqlite::Result<Connection>, mode: &str)
 fn a_directory_that_cannot_be_written_is_left_to_sqlite() {
     use std::os::unix::fs::PermissionsExt;
 
-    if !is_alone("a_directory_that_cannot_be_written_is_left_to_sqlite") {
+    if !is_alone("handles::a_directory_that_cannot_be_written_is_left_to_sqlite") {
         return;
     }
     let (directory, path) = directory();

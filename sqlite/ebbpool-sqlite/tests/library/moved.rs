@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::support::real::set_journal;
+
 fn open(path: &Path) -> Connection {
     ebbpool_sqlite::register(false).unwrap();
     let name = format!("file:{}?vfs=ebbpool&window=5", path.display());
@@ -16,11 +18,6 @@ fn plain(path: &Path) -> Connection {
     let database = Connection::open(path).unwrap();
     database.busy_timeout(Duration::from_secs(60)).unwrap();
     database
-}
-
-fn set_journal(database: &Connection, mode: &str) {
-    let sql = format!("PRAGMA journal_mode={mode}");
-    database.query_row(&sql, [], |_| Ok(())).unwrap();
 }
 
 fn numbers(database: &Connection) -> Vec<i64> {

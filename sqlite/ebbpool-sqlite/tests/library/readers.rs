@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -12,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
-use support::between::{Between, FileKind};
-use support::real::{count, directory, integrity, plain, set_journal};
+
+use crate::support::between::{Between, FileKind};
+use crate::support::real::{count, directory, integrity, plain, set_journal};
 
 /// How long those may take who need not wait.
 const SOON: Duration = Duration::from_secs(10);

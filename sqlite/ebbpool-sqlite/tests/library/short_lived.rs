@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -12,8 +10,9 @@ use std::time::Duration;
 
 use ebbpool_sqlite::ffi;
 use rusqlite::{Connection, OpenFlags};
-use support::between::{Between, Call};
-use support::real::{count, directory, integrity, plain, set_journal};
+
+use crate::support::between::{Between, Call};
+use crate::support::real::{count, directory, integrity, plain, set_journal};
 
 const BLOCK: i64 = 4096;
 

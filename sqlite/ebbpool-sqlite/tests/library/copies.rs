@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::path::Path;
 
 use ebbpool_sqlite::inspect::inspect;
 use rusqlite::{Connection, ErrorCode};
-use support::real::{
+
+use crate::support::real::{
     beside, copy_of, count, directory, error_code, integrity, open, plain, set_journal, try_count, write_version,
 };
 

@@ -7,13 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use serde_json::Value;
-use tempfile::TempDir;
 
-fn uri(path: &Path, options: &str) -> String {
-    ebbpool_sqlite::register(false).unwrap();
-    format!("file:{}?vfs=ebbpool&{options}", path.display())
-}
+use crate::support::real::{beside, copy_of, count, directory, set_journal, status, uri};
 
 fn open(path: &Path, options: &str) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri(path, options), OpenFlags::default())
@@ -23,25 +18,6 @@ fn plain(path: &Path) -> Connection {
     Connection::open(path).unwrap()
 }
 
-fn directory() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("home.db");
-    (directory, path)
-}
-
-fn log_of(path: &Path) -> PathBuf {
-    PathBuf::from(format!("{}-ebb", path.display()))
-}
-
-fn status(database: &Connection) -> Value {
-    let text: String = database.query_row("PRAGMA ebbpool_status", [], |row| row.get(0)).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-fn count(database: &Connection) -> i64 {
-    database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
-}
-
 /// A table with one row that is in place, and one that is in the log only.
 fn with_a_log(path: &Path) -> Connection {
     let database = open(path, "window=0").unwrap();
@@ -49,20 +25,8 @@ fn with_a_log(path: &Path) -> Connection {
     database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
     database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(status(&database)["written"]["checkpoints"], 2);
-    assert!(log_of(path).exists());
+    assert!(beside(path, "-ebb").exists());
     database
-}
-
-/// Copies the files as a power cut would leave them.
-fn copy_of(path: &Path) -> (TempDir, PathBuf) {
-    let (directory, copy) = directory();
-    for suffix in ["", "-wal", "-ebb", "-journal"] {
-        let from = format!("{}{suffix}", path.display());
-        if Path::new(&from).exists() {
-            std::fs::copy(from, format!("{}{suffix}", copy.display())).unwrap();
-        }
-    }
-    (directory, copy)
 }
 
 #[test]
@@ -71,7 +35,7 @@ fn closing_leaves_a_plain_database() {
         for log in ["deltas", "wal"] {
             let (directory, path) = directory();
             let database = open(&path, &format!("log={log}")).unwrap();
-            database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+            set_journal(&database, mode);
             database.execute_batch("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1), (2); COMMIT;").unwrap();
             let unsaved = status(&database)["oldest_unsaved_seconds"].clone();
             assert!(unsaved.is_number(), "{mode} {log}");
@@ -111,9 +75,9 @@ fn a_log_of_another_version_of_the_database_is_refused() {
     let database = open(&copy, "").unwrap();
     let refused = database.query_row("SELECT * FROM t", [], |_| Ok(())).unwrap_err();
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{refused}");
-    assert!(log_of(&copy).exists(), "the log is not touched");
+    assert!(beside(&copy, "-ebb").exists(), "the log is not touched");
     drop(database);
-    std::fs::remove_file(log_of(&copy)).unwrap();
+    std::fs::remove_file(beside(&copy, "-ebb")).unwrap();
     assert_eq!(count(&open(&copy, "").unwrap()), 2);
 }
 
@@ -180,7 +144,7 @@ fn a_transaction_larger_than_memory_goes_to_a_temporary_file() {
     for mode in ["delete", "wal"] {
         let (_directory, path) = directory();
         let database = open(&path, "memory=1M&window=1000").unwrap();
-        database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+        set_journal(&database, mode);
         database.execute_batch("PRAGMA cache_size=20; CREATE TABLE t (a); BEGIN;").unwrap();
         for n in 0..2000 {
             database.execute("INSERT INTO t VALUES (hex(zeroblob(?1)))", [2000 + n % 7]).unwrap();
@@ -214,7 +178,7 @@ fn transfers(mode: &str, log: &str) {
     let (_directory, path) = directory();
     let options = format!("window=0.05&log={log}&memory=1M&log_limit=300k");
     let database = open(&path, &options).unwrap();
-    database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+    set_journal(&database, mode);
     database
         .execute_batch(
             "PRAGMA wal_autocheckpoint=50; CREATE TABLE t (id INTEGER PRIMARY KEY, n INT, f BLOB); CREATE INDEX t_n ON t(n);
@@ -273,10 +237,10 @@ fn another_process_waits_until_the_database_is_closed() {
     let (_directory, path) = directory();
     let database = open(&path, "").unwrap();
     database.execute_batch("CREATE TABLE t (a)").unwrap();
-    let output = in_another_process("finds_the_database_busy", &path);
+    let output = in_another_process("files::finds_the_database_busy", &path);
     assert!(output.status.success(), "{output:?}");
     drop(database);
-    let output = in_another_process("finds_the_database_busy", &path);
+    let output = in_another_process("files::finds_the_database_busy", &path);
     assert!(!output.status.success(), "{output:?}");
 }
 
@@ -308,9 +272,9 @@ fn another_name_of_an_open_database_finds_it_locked() {
 #[test]
 fn a_process_that_ends_without_closing_loses_nothing() {
     let (_directory, path) = directory();
-    let output = in_another_process("ends_without_closing", &path);
+    let output = in_another_process("files::ends_without_closing", &path);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    assert!(!log_of(&path).exists(), "the end of a process closes what no statement uses");
+    assert!(!beside(&path, "-ebb").exists(), "the end of a process closes what no statement uses");
     assert_eq!(count(&plain(&path)), 1);
 }
 
@@ -329,7 +293,7 @@ fn ends_without_closing() {
 #[test]
 fn a_process_that_ends_in_a_transaction_loses_nothing_committed() {
     let (_directory, path) = directory();
-    let output = in_another_process("ends_in_a_transaction", &path);
+    let output = in_another_process("files::ends_in_a_transaction", &path);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let database = open(&path, "").unwrap();
     assert_eq!(count(&database), 2);
@@ -354,8 +318,9 @@ fn ends_in_a_transaction() {
 #[test]
 fn a_child_cannot_use_what_it_inherited() {
     let (_directory, path) = directory();
-    let output = in_another_process("forks", &path);
-    assert!(output.status.success(), "{output:?}");
+    let output = in_another_process("files::forks", &path);
+    let is_run = String::from_utf8_lossy(&output.stdout).contains(" 1 passed");
+    assert!(output.status.success() && is_run, "{output:?}");
     assert_eq!(count(&open(&path, "").unwrap()), 2);
 }
 
@@ -406,7 +371,7 @@ fn a_long_log_goes_in_place_while_commits_go_on() {
             let (_directory, path) = directory();
             let options = format!("window=0&log_limit=50k&log={log}");
             let database = open(&path, &options).unwrap();
-            database.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+            set_journal(&database, mode);
             database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
             let (mut before, mut checkpoints) = (0, 0);
             for n in 0..20_000 {

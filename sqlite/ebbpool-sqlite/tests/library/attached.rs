@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use ebbpool::storage::{DiskOperation, ENOSPC, Fault, FaultyDisk};
 use fastrand::Rng;
 use rusqlite::Connection;
-use support::cases::{Bench, PATH};
+
+use crate::support::cases::{Bench, PATH};
 
 const OTHER: &str = "/other.db";
 

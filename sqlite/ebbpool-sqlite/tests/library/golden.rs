@@ -5,7 +5,7 @@
 //! of the format a new database is added, under a new name, by this command:
 //!
 //! ```text
-//! cargo test -p ebbpool-sqlite --test golden -- --ignored
+//! cargo test -p ebbpool-sqlite --test library golden:: -- --ignored
 //! ```
 //!
 //! It writes the files that do not exist. `docs/formats.md` draws the format.

@@ -2,12 +2,10 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::panic::AssertUnwindSafe;
 
-use support::cases::{Bench, Case, run};
-use support::faulty_vfs::Step;
+use crate::support::cases::{Bench, Case, run};
+use crate::support::faulty_vfs::Step;
 
 /// Crashes within which a missing sync must be found.
 const MOST_CASES: u64 = 6000;
@@ -52,7 +50,7 @@ fn every_sync_of_wal_is_needed() {
 
 /// These are needed in rare crashes only, which takes some minutes.
 #[test]
-#[ignore = "takes some minutes: cargo test -p ebbpool-sqlite --test mutations -- --ignored"]
+#[ignore = "takes some minutes: cargo test -p ebbpool-sqlite --test library mutations:: -- --ignored"]
 fn the_rarely_needed_syncs_are_needed() {
     assert_found(&[Step::FirstPage, Step::WalCutOff], true, MOST_RARE_CASES, Case::new);
     // A commit of which the sync has failed is made invalid.

@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,11 +9,12 @@ use ebbpool::storage::FaultyDisk;
 use ebbpool_sqlite::ffi;
 use fastrand::Rng;
 use rusqlite::Connection;
-use support::actor::{ACTIONS, Action, Actor, is_busy};
-use support::between::FileKind;
-use support::cases::{Bench, PATH};
-use support::ledger::{Ledger, Since};
-use support::workload::SCHEMA;
+
+use crate::support::actor::{ACTIONS, Action, Actor, is_busy};
+use crate::support::between::FileKind;
+use crate::support::cases::{Bench, PATH};
+use crate::support::ledger::{Ledger, Since};
+use crate::support::workload::SCHEMA;
 
 /// How a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

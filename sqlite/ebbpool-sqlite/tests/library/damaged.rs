@@ -3,16 +3,15 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
-mod support;
-
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
 use ebbpool_sqlite::inspect::{LogFit, commits_before_damage, epoch_behind_damage, inspect, write_recovered};
 use rusqlite::{Connection, ErrorCode};
-use support::real::{beside, copy_of, count, directory, error_code, integrity, open, plain, try_count};
 use tempfile::TempDir;
+
+use crate::support::real::{beside, copy_of, count, directory, error_code, integrity, open, plain, try_count};
 
 /// Where the two headers are, and their bytes.
 const SLOTS: [usize; 2] = [0, 512];
@@ -370,7 +369,7 @@ fn a_check_says_what_sqlite_makes_of_the_wal_of_another_database() {
 
 #[test]
 fn a_sparse_log_of_5_gib_takes_no_memory() {
-    if !support::real::is_alone("a_sparse_log_of_5_gib_takes_no_memory") {
+    if !crate::support::real::is_alone("damaged::a_sparse_log_of_5_gib_takes_no_memory") {
         return;
     }
     let left = Left::new();

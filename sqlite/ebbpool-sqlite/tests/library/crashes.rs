@@ -2,10 +2,9 @@
 
 #![allow(unsafe_code)]
 
-mod support;
-
 use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
-use support::cases::{Bench, Case, PATH, run};
+
+use crate::support::cases::{Bench, Case, PATH, run};
 
 /// How many cases run: `EBBPOOL_CRASHES=100000` runs more than the usual number, from `EBBPOOL_SEED` on.
 fn cases() -> std::ops::Range<u64> {
