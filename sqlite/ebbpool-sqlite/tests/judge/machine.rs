@@ -3,22 +3,21 @@
 //! A process that is killed, or whose machine loses its power, runs on as a ghost: its handles change a copy of the disk that
 //! no other process sees. So its connections close as if nothing had happened, and the library has nothing left of them.
 
-#![allow(unsafe_code)]
-
 mod calls;
 mod drive;
 mod locks;
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::FaultyDisk;
-use ebbpool_sqlite::ffi::{self, Vfs};
 
 use drive::{Bytes, Drive, Store};
 use locks::Inode;
+
+use crate::shim;
 
 /// What a file system writes at a time.
 const BLOCK: u64 = 4096;
@@ -40,14 +39,12 @@ pub struct Machine {
     has_fault: AtomicBool,
     /// Something was written since [`Machine::take_changed`].
     changed: AtomicBool,
-    base: *mut Vfs,
 }
 
 /// The VFS of one process of a machine.
 struct Port {
     machine: &'static Machine,
     process: usize,
-    name: CString,
     /// The drive that the process sees: its own where it is a ghost.
     drive: Mutex<Arc<Drive>>,
 }
@@ -61,17 +58,9 @@ struct Open {
     at: Mutex<(Arc<Drive>, Arc<Bytes>)>,
 }
 
-// SAFETY: the VFS below is SQLite's own, which every thread may call.
-unsafe impl Sync for Machine {}
-// SAFETY: as above.
-unsafe impl Send for Machine {}
-
 impl Machine {
     /// A machine without files; `can_fail` gives it a disk on which faults happen.
     pub fn new(can_fail: bool) -> &'static Machine {
-        let api = ebbpool_sqlite::linked_api();
-        // SAFETY: SQLite is initialized.
-        let base = unsafe { (api.vfs_find)(std::ptr::null()) };
         let store = match can_fail {
             true => Store::Faulty(FaultyDisk::new(0)),
             false => Store::Plain(Mutex::default()),
@@ -86,20 +75,16 @@ impl Machine {
             was_cut: AtomicBool::new(false),
             has_fault: AtomicBool::new(false),
             changed: AtomicBool::new(false),
-            base,
         }))
     }
 
     /// Registers the VFS of a process under a name.
     pub fn register(&'static self, process: usize, name: &str) -> &'static CStr {
-        let name = CString::new(name).unwrap();
-        let port: &'static Port = Box::leak(Box::new(Port { machine: self, process, name, drive: Mutex::new(self.drive()) }));
+        let port: &'static Port = Box::leak(Box::new(Port { machine: self, process, drive: Mutex::new(self.drive()) }));
         self.ports.lock().unwrap().push(port);
-        let vfs = Box::leak(Box::new(port.vfs()));
-        // SAFETY: the VFS lives until the process ends.
-        let code = unsafe { (ebbpool_sqlite::linked_api().vfs_register)(vfs, 0) };
-        assert_eq!(code, ffi::OK);
-        &port.name
+        let name = shim::leaked(name);
+        shim::register(name, None, port);
+        name
     }
 
     fn drive(&self) -> Arc<Drive> {

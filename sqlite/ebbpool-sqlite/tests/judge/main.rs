@@ -15,6 +15,8 @@ mod points;
 mod price;
 mod real;
 mod real_programs;
+#[path = "../support/shim.rs"]
+mod shim;
 mod shrink;
 mod sql;
 mod step;

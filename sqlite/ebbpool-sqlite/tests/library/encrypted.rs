@@ -1,89 +1,51 @@
 //! A database whose pages are encrypted between SQLite and the VFS: its page size is what SQLite writes, and its log is
 //! `-wal`, because there is no header to mark.
 
-#![allow(unsafe_code)]
+use std::ffi::c_int;
 
-use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
-
-use ebbpool_sqlite::ffi::{File, IoMethods, OK, OPEN_MAIN_DB, Vfs};
+use ebbpool_sqlite::ffi::{OK, OPEN_MAIN_DB};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+
+use crate::support::shim::{self, Below, FileCall, Layer, Opening};
 
 /// What each byte is combined with.
 const KEY: u8 = 0x5a;
 
-/// Methods of a VFS, which are the same for each of its files.
-struct Methods(&'static IoMethods);
+/// The VFS that encrypts, over ours.
+struct Encrypting;
 
-// SAFETY: the methods are functions.
-unsafe impl Sync for Methods {}
-// SAFETY: as above.
-unsafe impl Send for Methods {}
+impl Layer for Encrypting {
+    /// Whether the file is a database.
+    type Open = bool;
 
-/// The open function of the VFS below, and its methods.
-static OPEN: OnceLock<unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int> = OnceLock::new();
-static BELOW: OnceLock<Methods> = OnceLock::new();
-static ENCRYPTING: OnceLock<Methods> = OnceLock::new();
+    fn open(&'static self, opening: &Opening<'_>) -> (c_int, Option<bool>) {
+        let (code, is_open) = opening.pass();
+        (code, is_open.then_some(opening.flags & OPEN_MAIN_DB != 0))
+    }
 
-unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
-    // SAFETY: the call is passed on; the handle is that of the VFS below, with other methods.
-    unsafe {
-        let code = OPEN.get().unwrap()(vfs, name, file, flags, out);
-        if code == OK && flags & OPEN_MAIN_DB != 0 {
-            let below: &'static IoMethods = &*(*file).methods;
-            BELOW.get_or_init(|| Methods(below));
-            let encrypting = ENCRYPTING.get_or_init(|| {
-                let mut methods = std::ptr::read(below);
-                methods.xRead = read;
-                methods.xWrite = write;
-                Methods(Box::leak(Box::new(methods)))
-            });
-            (*file).methods = encrypting.0;
+    fn call(&self, is_database: &bool, call: FileCall<'_>, below: &Below) -> c_int {
+        match call {
+            FileCall::Read { into, at } if *is_database => {
+                let code = below.pass(FileCall::Read { into, at });
+                if code == OK {
+                    into.iter_mut().for_each(|byte| *byte ^= KEY);
+                }
+                code
+            }
+            FileCall::Write { from, at } if *is_database => {
+                let encrypted: Vec<u8> = from.iter().map(|byte| byte ^ KEY).collect();
+                below.pass(FileCall::Write { from: &encrypted, at })
+            }
+            _ => below.pass(call),
         }
-        code
-    }
-}
-
-unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
-    // SAFETY: the call is passed on, and the buffer has as many bytes.
-    unsafe {
-        let code = (BELOW.get().unwrap().0.xRead)(file, into, count, at);
-        if code == OK {
-            let bytes = std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize);
-            bytes.iter_mut().for_each(|byte| *byte ^= KEY);
-        }
-        code
-    }
-}
-
-unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    // SAFETY: as in `read`.
-    unsafe {
-        let bytes = std::slice::from_raw_parts(from.cast::<u8>(), count as usize);
-        let encrypted: Vec<u8> = bytes.iter().map(|byte| byte ^ KEY).collect();
-        (BELOW.get().unwrap().0.xWrite)(file, encrypted.as_ptr().cast(), count, at)
-    }
-}
-
-/// Registers a VFS that encrypts, over ours.
-fn register() {
-    ebbpool_sqlite::register(false).unwrap();
-    let api = ebbpool_sqlite::linked_api();
-    // SAFETY: the VFS is registered, its copy lives until the process ends, and its functions use its data only.
-    unsafe {
-        let mut vfs = std::ptr::read((api.vfs_find)(ebbpool_sqlite::NAME.as_ptr()));
-        OPEN.get_or_init(|| vfs.xOpen);
-        vfs.xOpen = open;
-        vfs.zName = c"encrypting".as_ptr();
-        vfs.pNext = std::ptr::null_mut();
-        assert_eq!((api.vfs_register)(Box::leak(Box::new(vfs)), 0), OK);
     }
 }
 
 #[test]
 fn an_encrypted_database_uses_the_log_of_sqlite() {
-    register();
+    ebbpool_sqlite::register(false).unwrap();
+    shim::register(c"encrypting", Some(ebbpool_sqlite::NAME), &Encrypting);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.db");
     let options = OpenFlags::default();

@@ -3,20 +3,20 @@
 //! SQLite 3.40 leaves frames without checksum where it has rolled back to a savepoint after a frame got another content
 //! (wal.c: `sqlite3WalSavepointUndo` kept `iReCksum`). The one in this program does not, so a VFS above does it.
 
-#![allow(unsafe_code)]
-
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_int;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::Once;
 
-use ebbpool_sqlite::ffi::{File, IOERR_FSYNC, IOERR_WRITE, IoMethods, OK, OPEN_WAL, Vfs};
+use ebbpool_sqlite::ffi::{IOERR_FSYNC, IOERR_WRITE, OK, OPEN_WAL};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::support::shim::{self, Below, FileCall, Layer, Opening};
+
 /// Bytes of the header of the WAL, and of each frame.
 const HEADER: i64 = 32;
-const FRAME: c_int = 24;
+const FRAME: usize = 24;
 
 /// What happens to the WAL of this thread's connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,52 +39,48 @@ enum Wrong {
 thread_local! {
     static WRONG: Cell<Wrong> = const { Cell::new(Wrong::Nothing) };
     static HELD: RefCell<Vec<(i64, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
-    static IS_COMMIT: RefCell<bool> = const { RefCell::new(false) };
+    static IS_COMMIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Methods of a VFS, which are the same for each of its files.
-struct Methods(&'static IoMethods);
+/// The VFS over ours.
+struct Frames;
 
-// SAFETY: the methods are functions.
-unsafe impl Sync for Methods {}
-// SAFETY: as above.
-unsafe impl Send for Methods {}
+impl Layer for Frames {
+    /// Whether the file is a WAL.
+    type Open = bool;
 
-static OPEN: OnceLock<unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int> = OnceLock::new();
-static BELOW: OnceLock<Methods> = OnceLock::new();
-static ABOVE: OnceLock<Methods> = OnceLock::new();
+    fn open(&'static self, opening: &Opening<'_>) -> (c_int, Option<bool>) {
+        let (code, is_open) = opening.pass();
+        (code, is_open.then_some(opening.flags & OPEN_WAL != 0))
+    }
 
-unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
-    // SAFETY: the call is passed on; the handle is that of the VFS below, with other methods.
-    unsafe {
-        let code = OPEN.get().unwrap()(vfs, name, file, flags, out);
-        if code == OK && flags & OPEN_WAL != 0 {
-            let below: &'static IoMethods = &*(*file).methods;
-            BELOW.get_or_init(|| Methods(below));
-            let above = ABOVE.get_or_init(|| {
-                let mut methods = std::ptr::read(below);
-                methods.xWrite = write;
-                methods.xSync = sync;
-                Methods(Box::leak(Box::new(methods)))
-            });
-            (*file).methods = above.0;
+    fn call(&self, is_wal: &bool, call: FileCall<'_>, below: &Below) -> c_int {
+        match call {
+            FileCall::Write { from, at } if *is_wal => write(from, at, below),
+            FileCall::Sync { .. } if *is_wal => match WRONG.get() {
+                Wrong::Sync(0) => {
+                    WRONG.set(Wrong::Nothing);
+                    IOERR_FSYNC
+                }
+                Wrong::Sync(left) => {
+                    WRONG.set(Wrong::Sync(left - 1));
+                    below.pass(call)
+                }
+                _ => below.pass(call),
+            },
+            _ => below.pass(call),
         }
-        code
     }
 }
 
-unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    // SAFETY: the call is passed on, and the buffer has as many bytes.
-    let mut bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), count as usize) }.to_vec();
-    let pass = |at: i64, bytes: &[u8]| {
-        // SAFETY: as above.
-        unsafe { (BELOW.get().unwrap().0.xWrite)(file, bytes.as_ptr().cast(), bytes.len() as c_int, at) }
-    };
+fn write(from: &[u8], at: i64, below: &Below) -> c_int {
+    let pass = |at: i64, from: &[u8]| below.pass(FileCall::Write { from, at });
     let wrong = WRONG.get();
     if at < HEADER || wrong == Wrong::Nothing {
-        return pass(at, &bytes);
+        return pass(at, from);
     }
-    if count == FRAME {
+    let mut bytes = from.to_vec();
+    if bytes.len() == FRAME {
         IS_COMMIT.set(bytes[4..8] != [0; 4]);
         match wrong {
             Wrong::Bare => bytes[8..].fill(0),
@@ -93,13 +89,12 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
             _ => {}
         }
     }
-    let is_commit = IS_COMMIT.with_borrow(|is_commit| *is_commit);
     match wrong {
-        Wrong::Later | Wrong::Never if !is_commit => {
+        Wrong::Later | Wrong::Never if !IS_COMMIT.get() => {
             HELD.with_borrow_mut(|held| held.push((at, bytes)));
             OK
         }
-        Wrong::Later if count != FRAME => {
+        Wrong::Later if bytes.len() != FRAME => {
             let code = pass(at, &bytes);
             let held = HELD.take();
             let all = held.iter().all(|(at, bytes)| pass(*at, bytes) == OK);
@@ -109,34 +104,12 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     }
 }
 
-unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
-    match WRONG.get() {
-        Wrong::Sync(0) => {
-            WRONG.set(Wrong::Nothing);
-            return IOERR_FSYNC;
-        }
-        Wrong::Sync(left) => WRONG.set(Wrong::Sync(left - 1)),
-        _ => {}
-    }
-    // SAFETY: the call is passed on.
-    unsafe { (BELOW.get().unwrap().0.xSync)(file, flags) }
-}
-
 /// Registers the VFS over ours, and opens a database on it.
 fn open_on(path: &Path, more: &str) -> Connection {
-    static REGISTERED: OnceLock<()> = OnceLock::new();
-    REGISTERED.get_or_init(|| {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
         ebbpool_sqlite::register(false).unwrap();
-        let api = ebbpool_sqlite::linked_api();
-        // SAFETY: the VFS is registered, its copy lives until the process ends, and its functions use its data only.
-        unsafe {
-            let mut vfs = std::ptr::read((api.vfs_find)(ebbpool_sqlite::NAME.as_ptr()));
-            OPEN.get_or_init(|| vfs.xOpen);
-            vfs.xOpen = open;
-            vfs.zName = c"frames".as_ptr();
-            vfs.pNext = std::ptr::null_mut();
-            assert_eq!((api.vfs_register)(Box::leak(Box::new(vfs)), 0), OK);
-        }
+        shim::register(c"frames", Some(ebbpool_sqlite::NAME), &Frames);
     });
     let name = format!("file:{}?vfs=frames{more}", path.display());
     let database = Connection::open_with_flags(name, OpenFlags::default()).unwrap();

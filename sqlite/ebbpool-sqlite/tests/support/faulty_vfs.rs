@@ -1,22 +1,19 @@
 //! A VFS of SQLite's over a simulated disk, on which crashes and errors happen when a test says so.
-//!
-//! Each unsafe block has the same reason: SQLite calls these functions, with pointers that are valid for the call.
 
-#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
-
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::sync::Mutex;
 
 use ebbpool::storage::{FaultyDisk, FaultyFile};
-use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
+use ebbpool_sqlite::ffi;
+
+use super::shim::{self, Below, FileCall, Layer, Opening, VfsBelow, VfsCall};
 
 /// The disk of one VFS, which a test exchanges.
 pub struct Machine {
-    name: CString,
+    name: &'static CStr,
     disk: Mutex<FaultyDisk>,
     left_out: Mutex<Option<Step>>,
     random: Mutex<fastrand::Rng>,
-    base: *mut Vfs,
 }
 
 /// A sync, by what was written to the file since the last one.
@@ -68,32 +65,21 @@ impl Step {
     }
 }
 
-// SAFETY: the VFS below is SQLite's own, which every thread may call.
-unsafe impl Sync for Machine {}
-// SAFETY: as above.
-unsafe impl Send for Machine {}
-
 impl Machine {
     /// Registers a VFS with a name over an empty disk.
     pub fn register(name: &str) -> &'static Machine {
-        let api = ebbpool_sqlite::linked_api();
-        // SAFETY: SQLite is initialized.
-        let base = unsafe { (api.vfs_find)(std::ptr::null()) };
         let machine: &'static Machine = Box::leak(Box::new(Machine {
-            name: CString::new(name).unwrap(),
+            name: shim::leaked(name),
             disk: Mutex::new(FaultyDisk::new(0)),
             left_out: Mutex::new(None),
             random: Mutex::new(fastrand::Rng::with_seed(0)),
-            base,
         }));
-        let vfs = Box::leak(Box::new(machine.vfs()));
-        // SAFETY: the VFS lives until the process ends.
-        assert_eq!(unsafe { (api.vfs_register)(vfs, 0) }, ffi::OK);
+        shim::register(machine.name, None, machine);
         machine
     }
 
     pub fn name(&self) -> &CStr {
-        &self.name
+        self.name
     }
 
     /// Puts another disk in.
@@ -114,57 +100,22 @@ impl Machine {
     fn file(&self, path: &str) -> FaultyFile {
         self.disk.lock().unwrap().bytes(path)
     }
-
-    fn vfs(&'static self) -> Vfs {
-        Vfs {
-            iVersion: 2,
-            szOsFile: size_of::<Handle>() as c_int,
-            mxPathname: 512,
-            pNext: std::ptr::null_mut(),
-            zName: self.name.as_ptr(),
-            pAppData: std::ptr::from_ref(self).cast_mut().cast(),
-            xOpen: open,
-            xDelete: delete,
-            xAccess: access,
-            xFullPathname: full_pathname,
-            xDlOpen: dl_open,
-            xDlError: dl_error,
-            xDlSym: dl_sym,
-            xDlClose: dl_close,
-            xRandomness: randomness,
-            xSleep: sleep,
-            xCurrentTime: current_time,
-            xGetLastError: last_error,
-            xCurrentTimeInt64: current_time_in_milliseconds,
-            xSetSystemCall: set_system_call,
-            xGetSystemCall: system_call,
-            xNextSystemCall: next_system_call,
-        }
-    }
 }
 
-#[repr(C)]
-struct Handle {
-    file: File,
-    open: *mut Open,
-}
-
-struct Open {
+/// A file of the disk.
+pub struct Open {
     file: FaultyFile,
     is_temporary: bool,
-    level: c_int,
-    machine: &'static Machine,
     path: String,
+    state: Mutex<OpenState>,
+}
+
+#[derive(Default)]
+struct OpenState {
+    /// The lock.
+    level: c_int,
     /// What was done since the last sync.
     step: Option<Step>,
-}
-
-unsafe fn machine(vfs: *mut Vfs) -> &'static Machine {
-    unsafe { &*(*vfs).pAppData.cast::<Machine>() }
-}
-
-unsafe fn open_of<'a>(file: *mut File) -> &'a mut Open {
-    unsafe { &mut *(*file.cast::<Handle>()).open }
 }
 
 fn code(answer: std::io::Result<()>, failed: c_int) -> c_int {
@@ -175,225 +126,108 @@ fn code(answer: std::io::Result<()>, failed: c_int) -> c_int {
     }
 }
 
-unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
-    unsafe {
-        (*file).methods = std::ptr::null();
-        let machine = machine(vfs);
+impl Layer for Machine {
+    type Open = Open;
+
+    /// Without shared memory: a WAL has one connection to itself.
+    const VERSION: c_int = 1;
+
+    fn open(&'static self, opening: &Opening<'_>) -> (c_int, Option<Open>) {
         // Temporary files are on a disk of their own: no fault reaches them, and no crash keeps them.
-        let is_temporary = name.is_null();
-        let path = match is_temporary {
-            true => String::new(),
-            false => CStr::from_ptr(name).to_str().unwrap().to_owned(),
-        };
-        let opened = match is_temporary {
+        let is_temporary = opening.path.is_empty();
+        let file = match is_temporary {
             true => FaultyDisk::new(1).bytes("temporary"),
-            false => machine.file(&path),
+            false => self.file(opening.path),
         };
-        let exists = opened.len().map(|length| length > 0);
-        match exists {
-            Err(_) => return ffi::CANTOPEN,
-            Ok(false) if flags & ffi::OPEN_CREATE == 0 && flags & ffi::OPEN_MAIN_DB == 0 => {
-                return ffi::CANTOPEN;
-            }
+        match file.len() {
+            Err(_) => return (ffi::CANTOPEN, None),
+            Ok(0) if opening.flags & (ffi::OPEN_CREATE | ffi::OPEN_MAIN_DB) == 0 => return (ffi::CANTOPEN, None),
             Ok(_) => {}
         }
-        let handle = file.cast::<Handle>();
-        (*handle).open = Box::into_raw(Box::new(Open { file: opened, is_temporary, level: 0, machine, path, step: None }));
-        (*handle).file.methods = &METHODS;
-        if !out.is_null() {
-            *out = flags;
-        }
-        ffi::OK
+        (opening.accept(), Some(Open { file, is_temporary, path: opening.path.to_owned(), state: Mutex::default() }))
     }
-}
 
-unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) -> c_int {
-    let file = unsafe { machine(vfs).file(CStr::from_ptr(name).to_str().unwrap()) };
-    match file.is_empty() {
-        Ok(true) => return ffi::IOERR_DELETE_NOENT,
-        Ok(false) => {}
-        Err(_) => return ffi::IOERR,
-    }
-    let deleted = file.set_len(0);
-    code(deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }), ffi::IOERR)
-}
-
-unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, out: *mut c_int) -> c_int {
-    unsafe {
-        let file = machine(vfs).file(CStr::from_ptr(name).to_str().unwrap());
-        match file.len() {
-            Ok(length) => *out = c_int::from(length > 0),
-            Err(_) => return ffi::IOERR,
-        }
-        ffi::OK
-    }
-}
-
-unsafe extern "C" fn full_pathname(_vfs: *mut Vfs, name: *const c_char, length: c_int, out: *mut c_char) -> c_int {
-    unsafe {
-        let bytes = CStr::from_ptr(name).to_bytes_with_nul();
-        assert!(bytes.len() <= length as usize);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), out, bytes.len());
-    }
-    ffi::OK
-}
-
-macro_rules! passed_on {
-    ($($name:ident => $method:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
-        $(unsafe extern "C" fn $name(vfs: *mut Vfs, $($argument: $kind),*) -> $result {
-            unsafe {
-                let base = machine(vfs).base;
-                ((*base).$method)(base, $($argument),*)
+    fn call(&self, open: &Open, call: FileCall<'_>, _: &Below) -> c_int {
+        let mut state = open.state.lock().unwrap();
+        match call {
+            FileCall::Close | FileCall::ShmBarrier | FileCall::ShmUnmap { .. } => ffi::OK,
+            FileCall::Read { into, at } => {
+                shim::read_whole(into, |done, rest| open.file.read_at(at as u64 + done, rest)).unwrap_or(ffi::IOERR)
             }
-        })*
-    };
-}
-
-passed_on! {
-    dl_open => xDlOpen(name: *const c_char) -> *mut c_void;
-    dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
-    dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;
-    dl_close => xDlClose(library: *mut c_void) -> ();
-    current_time => xCurrentTime(out: *mut f64) -> c_int;
-    last_error => xGetLastError(length: c_int, out: *mut c_char) -> c_int;
-    current_time_in_milliseconds => xCurrentTimeInt64(out: *mut i64) -> c_int;
-    set_system_call => xSetSystemCall(name: *const c_char, call: Symbol) -> c_int;
-    system_call => xGetSystemCall(name: *const c_char) -> Symbol;
-    next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
-}
-
-/// Nothing changes while a connection waits: all of them are of one thread.
-unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
-    microseconds
-}
-
-/// The same bytes in each run of a case.
-unsafe extern "C" fn randomness(vfs: *mut Vfs, length: c_int, out: *mut c_char) -> c_int {
-    let (machine, out) = unsafe { (machine(vfs), std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize)) };
-    machine.random.lock().unwrap().fill(out);
-    length
-}
-
-static METHODS: IoMethods = IoMethods {
-    iVersion: 1,
-    xClose: close,
-    xRead: read,
-    xWrite: write,
-    xTruncate: truncate,
-    xSync: sync,
-    xFileSize: file_size,
-    xLock: lock,
-    xUnlock: unlock,
-    xCheckReservedLock: check_reserved_lock,
-    xFileControl: file_control,
-    xSectorSize: sector_size,
-    xDeviceCharacteristics: device_characteristics,
-    xShmMap: shm_map,
-    xShmLock: shm_lock,
-    xShmBarrier: shm_barrier,
-    xShmUnmap: shm_unmap,
-};
-
-unsafe extern "C" fn close(file: *mut File) -> c_int {
-    unsafe {
-        let handle = file.cast::<Handle>();
-        drop(Box::from_raw((*handle).open));
-        (*handle).file.methods = std::ptr::null();
-    }
-    ffi::OK
-}
-
-unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
-    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
-    let mut done = 0;
-    while done < into.len() {
-        match open.file.read_at(at as u64 + done as u64, &mut into[done..]) {
-            Ok(0) => {
-                into[done..].fill(0);
-                return ffi::IOERR_SHORT_READ;
+            FileCall::Write { from, at } => {
+                let step = Step::of_write(&open.path, at as u64, from, open.file.len().unwrap_or(0));
+                // A header and its records are one sync where the header was not synced on its own.
+                if state.step.is_none() || !matches!(step, Step::Mark | Step::Unmark | Step::Appended) {
+                    state.step = Some(step);
+                }
+                code(open.file.write_at(at as u64, from), ffi::IOERR_WRITE)
             }
-            Ok(count) => done += count,
-            Err(_) => return ffi::IOERR,
+            FileCall::Truncate { length } => {
+                if open.path.ends_with("-wal") {
+                    state.step = Some(Step::WalCutOff);
+                }
+                code(open.file.set_len(length as u64), ffi::IOERR)
+            }
+            FileCall::Sync { .. } => {
+                let step = state.step.take();
+                if open.is_temporary || (step.is_some() && *self.left_out.lock().unwrap() == step) {
+                    return ffi::OK;
+                }
+                code(open.file.sync(), ffi::IOERR_FSYNC)
+            }
+            FileCall::FileSize { out } => match open.file.len() {
+                Ok(length) => {
+                    *out = length as i64;
+                    ffi::OK
+                }
+                Err(_) => ffi::IOERR,
+            },
+            FileCall::Lock { level } => {
+                state.level = state.level.max(level);
+                ffi::OK
+            }
+            FileCall::Unlock { level } => {
+                state.level = level;
+                ffi::OK
+            }
+            FileCall::CheckReservedLock { out } => {
+                *out = c_int::from(state.level >= ffi::LOCK_RESERVED);
+                ffi::OK
+            }
+            FileCall::FileControl { .. } => ffi::NOTFOUND,
+            FileCall::SectorSize => 512,
+            FileCall::DeviceCharacteristics => ffi::IOCAP_POWERSAFE_OVERWRITE,
+            FileCall::ShmMap { .. } | FileCall::ShmLock { .. } => ffi::IOERR,
         }
     }
-    ffi::OK
-}
 
-unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    let (open, bytes) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
-    let step = Step::of_write(&open.path, at as u64, bytes, open.file.len().unwrap_or(0));
-    // A header and its records are one sync where the header was not synced on its own.
-    if open.step.is_none() || !matches!(step, Step::Mark | Step::Unmark | Step::Appended) {
-        open.step = Some(step);
-    }
-    code(open.file.write_at(at as u64, bytes), ffi::IOERR | (3 << 8))
-}
-
-unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    let open = unsafe { open_of(file) };
-    if open.path.ends_with("-wal") {
-        open.step = Some(Step::WalCutOff);
-    }
-    code(open.file.set_len(length as u64), ffi::IOERR)
-}
-
-unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
-    let open = unsafe { open_of(file) };
-    let step = open.step.take();
-    if open.is_temporary || (step.is_some() && *open.machine.left_out.lock().unwrap() == step) {
-        return ffi::OK;
-    }
-    code(open.file.sync(), ffi::IOERR_FSYNC)
-}
-
-unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
-    match unsafe { open_of(file) }.file.len() {
-        Ok(length) => {
-            unsafe { *out = length as i64 };
-            ffi::OK
+    fn vfs_call(&self, call: VfsCall<'_>, _: &VfsBelow) -> c_int {
+        match call {
+            VfsCall::Delete { path, durable } => {
+                let file = self.file(path.to_str().unwrap());
+                match file.is_empty() {
+                    Ok(true) => return ffi::IOERR_DELETE_NOENT,
+                    Ok(false) => {}
+                    Err(_) => return ffi::IOERR,
+                }
+                let deleted = file.set_len(0);
+                code(deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }), ffi::IOERR)
+            }
+            VfsCall::Access { path, out, .. } => match self.file(path.to_str().unwrap()).len() {
+                Ok(length) => {
+                    *out = c_int::from(length > 0);
+                    ffi::OK
+                }
+                Err(_) => ffi::IOERR,
+            },
+            VfsCall::FullPathname { path, out } => VfsCall::give_back(path, out),
+            // The same bytes in each run of a case.
+            VfsCall::Randomness { out } => {
+                self.random.lock().unwrap().fill(out);
+                out.len() as c_int
+            }
+            // Nothing changes while a connection waits: all of them are of one thread.
+            VfsCall::Sleep { microseconds } => microseconds,
         }
-        Err(_) => ffi::IOERR,
     }
-}
-
-unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
-    let open = unsafe { open_of(file) };
-    open.level = open.level.max(level);
-    ffi::OK
-}
-
-unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
-    unsafe { open_of(file) }.level = level;
-    ffi::OK
-}
-
-unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
-    unsafe { *out = c_int::from(open_of(file).level >= ffi::LOCK_RESERVED) };
-    ffi::OK
-}
-
-unsafe extern "C" fn file_control(_file: *mut File, _operation: c_int, _argument: *mut c_void) -> c_int {
-    ffi::NOTFOUND
-}
-
-unsafe extern "C" fn sector_size(_file: *mut File) -> c_int {
-    512
-}
-
-unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_int {
-    ffi::IOCAP_POWERSAFE_OVERWRITE
-}
-
-unsafe extern "C" fn shm_map(_f: *mut File, _r: c_int, _b: c_int, _e: c_int, _o: *mut *mut c_void) -> c_int {
-    ffi::IOERR
-}
-
-unsafe extern "C" fn shm_lock(_file: *mut File, _offset: c_int, _count: c_int, _flags: c_int) -> c_int {
-    ffi::IOERR
-}
-
-unsafe extern "C" fn shm_barrier(_file: *mut File) {}
-
-unsafe extern "C" fn shm_unmap(_file: *mut File, _delete: c_int) -> c_int {
-    ffi::OK
 }

@@ -7,4 +7,5 @@ pub mod cases;
 pub mod faulty_vfs;
 pub mod ledger;
 pub mod real;
+pub mod shim;
 pub mod workload;
