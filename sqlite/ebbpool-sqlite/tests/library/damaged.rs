@@ -110,29 +110,6 @@ fn assert_refused(left: &Left, log: &[u8], case: &str) {
 }
 
 #[test]
-fn a_flipped_bit_of_a_header_loses_nothing() {
-    let left = Left::new();
-    for slot in SLOTS {
-        for bit in slot * 8..(slot + HEADER) * 8 {
-            let path = left.with(&flipped(&left.log, &[bit]));
-            let inspection = inspect(&path).unwrap();
-            let found = inspection.log.as_ref().unwrap();
-            assert_eq!(found.fit, LogFit::Fits, "bit {bit}");
-            assert_eq!(inspection.findings(), [""; 0], "bit {bit}");
-            let copy = beside(&path, ".copy");
-            // It goes into no file that is there.
-            let _ = std::fs::remove_file(&copy);
-            write_recovered(&inspection, &copy).unwrap();
-            assert_eq!(count(&plain(&copy)), ROWS, "bit {bit}");
-            let database = open(&path, "").unwrap();
-            assert_eq!(count(&database), ROWS, "bit {bit}");
-            drop(database);
-            assert_eq!(count(&plain(&path)), ROWS, "bit {bit}");
-        }
-    }
-}
-
-#[test]
 fn a_damaged_header_is_healed_by_the_other_one() {
     let left = Left::new();
     for (damaged, other) in [(0, 1), (1, 0)] {
@@ -168,26 +145,6 @@ fn without_a_valid_header_the_database_is_refused() {
     assert_eq!(std::fs::read(&stale).unwrap(), log);
     assert_eq!(inspect(&path).unwrap().findings(), [""; 0]);
     plain(&path).execute_batch("INSERT INTO t (v) VALUES (1)").unwrap();
-}
-
-#[test]
-fn a_log_that_was_cut_off_is_refused_or_ends_there() {
-    let left = Left::new();
-    for length in 0..RECORDS {
-        assert_refused(&left, &left.log[..length], &format!("{length} bytes"));
-    }
-    let records = left.records();
-    let first = ROWS - records.len() as i64;
-    for length in RECORDS..=left.log.len() {
-        let path = left.with(&left.log[..length]);
-        let database = open(&path, "").unwrap();
-        let whole = records.iter().filter(|record| record.end <= length).count();
-        // The first epoch has made the table, or a row of it.
-        let rows = try_count(&database).unwrap_or(0);
-        assert_eq!(rows, (first + whole as i64).max(0), "{length} bytes");
-        drop(database);
-        assert_eq!(integrity(&plain(&path)), "ok", "{length} bytes");
-    }
 }
 
 #[test]
@@ -367,28 +324,6 @@ fn a_check_says_what_sqlite_makes_of_the_wal_of_another_database() {
     assert_eq!(judged(&copy), judged(&path));
 }
 
-#[test]
-fn a_sparse_log_of_5_gib_takes_no_memory() {
-    if !crate::support::real::is_alone("damaged::a_sparse_log_of_5_gib_takes_no_memory") {
-        return;
-    }
-    let left = Left::new();
-    let mut log = left.log.clone();
-    let last = left.records().pop().unwrap();
-    log[last.start..last.start + 4].copy_from_slice(&0xffff_fff8u32.to_le_bytes());
-    let path = left.with(&log);
-    let file = std::fs::OpenOptions::new().write(true).open(beside(&path, "-ebb")).unwrap();
-    file.set_len(5 << 30).unwrap();
-    let inspection = inspect(&path).unwrap();
-    assert_eq!(inspection.findings(), [""; 0]);
-    let database = open(&path, "").unwrap();
-    assert_eq!(count(&database), ROWS - 1);
-    let text = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = text.lines().find(|line| line.starts_with("VmHWM:"));
-    let kilobytes = peak.unwrap().split_whitespace().nth(1).unwrap();
-    assert!(kilobytes.parse::<u64>().unwrap() < 200_000, "{peak:?}");
-}
-
 /// A program may have databases `a` and `a-ebb`.
 #[test]
 fn another_database_that_has_the_name_of_the_log_stays() {
@@ -399,4 +334,73 @@ fn another_database_that_has_the_name_of_the_log_stays() {
     let refused = try_count(&open(&path, "").unwrap());
     assert_eq!(error_code(refused), Some(ErrorCode::CannotOpen));
     assert_eq!((count(&plain(&path)), count(&plain(&other))), (0, 0));
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_of_a_header_loses_nothing() {
+        let left = Left::new();
+        for slot in SLOTS {
+            for bit in slot * 8..(slot + HEADER) * 8 {
+                let path = left.with(&flipped(&left.log, &[bit]));
+                let inspection = inspect(&path).unwrap();
+                let found = inspection.log.as_ref().unwrap();
+                assert_eq!(found.fit, LogFit::Fits, "bit {bit}");
+                assert_eq!(inspection.findings(), [""; 0], "bit {bit}");
+                let copy = beside(&path, ".copy");
+                // It goes into no file that is there.
+                let _ = std::fs::remove_file(&copy);
+                write_recovered(&inspection, &copy).unwrap();
+                assert_eq!(count(&plain(&copy)), ROWS, "bit {bit}");
+                let database = open(&path, "").unwrap();
+                assert_eq!(count(&database), ROWS, "bit {bit}");
+                drop(database);
+                assert_eq!(count(&plain(&path)), ROWS, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_cut_off_is_refused_or_ends_there() {
+        let left = Left::new();
+        for length in 0..RECORDS {
+            assert_refused(&left, &left.log[..length], &format!("{length} bytes"));
+        }
+        let records = left.records();
+        let first = ROWS - records.len() as i64;
+        for length in RECORDS..=left.log.len() {
+            let path = left.with(&left.log[..length]);
+            let database = open(&path, "").unwrap();
+            let whole = records.iter().filter(|record| record.end <= length).count();
+            // The first epoch has made the table, or a row of it.
+            let rows = try_count(&database).unwrap_or(0);
+            assert_eq!(rows, (first + whole as i64).max(0), "{length} bytes");
+            drop(database);
+            assert_eq!(integrity(&plain(&path)), "ok", "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_sparse_log_of_5_gib_takes_no_memory() {
+        if !crate::support::real::is_alone("damaged::slow::a_sparse_log_of_5_gib_takes_no_memory") {
+            return;
+        }
+        let left = Left::new();
+        let mut log = left.log.clone();
+        let last = left.records().pop().unwrap();
+        log[last.start..last.start + 4].copy_from_slice(&0xffff_fff8u32.to_le_bytes());
+        let path = left.with(&log);
+        let file = std::fs::OpenOptions::new().write(true).open(beside(&path, "-ebb")).unwrap();
+        file.set_len(5 << 30).unwrap();
+        let inspection = inspect(&path).unwrap();
+        assert_eq!(inspection.findings(), [""; 0]);
+        let database = open(&path, "").unwrap();
+        assert_eq!(count(&database), ROWS - 1);
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = text.lines().find(|line| line.starts_with("VmHWM:"));
+        let kilobytes = peak.unwrap().split_whitespace().nth(1).unwrap();
+        assert!(kilobytes.parse::<u64>().unwrap() < 200_000, "{peak:?}");
+    }
 }

@@ -12,6 +12,7 @@ use ebbpool_sqlite::ffi::{IOERR_FSYNC, IOERR_WRITE, OK, OPEN_WAL};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::support::real::scratch;
 use crate::support::shim::{self, Below, FileCall, Layer, Opening};
 
 /// Bytes of the header of the WAL, and of each frame.
@@ -154,7 +155,7 @@ fn work(database: &Connection) {
 fn commits_whose_frames_lack_a_checksum_are_there_after_a_close() {
     for wrong in [Wrong::Bare, Wrong::EverySecond, Wrong::Sums] {
         for window in ["&window=0", "&window=30", "&window=0&log=wal"] {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = scratch();
             let path = directory.path().join("x.db");
             let database = open_on(&path, window);
             WRONG.set(wrong);
@@ -181,7 +182,7 @@ fn work_again(database: &Connection) {
 #[test]
 fn who_makes_the_index_anew_finds_commits_whose_frames_lacked_a_checksum() {
     for wrong in [Wrong::Bare, Wrong::EverySecond, Wrong::Sums] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let path = directory.path().join("x.db");
         let database = open_on(&path, "&window=30");
         // It keeps the database, and has no index.
@@ -207,7 +208,7 @@ fn who_makes_the_index_anew_finds_commits_whose_frames_lacked_a_checksum() {
 #[test]
 fn frames_that_come_after_their_commit_are_taken_with_it() {
     for window in ["&window=0", "&window=30"] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let path = directory.path().join("x.db");
         let database = open_on(&path, window);
         database.execute_batch("PRAGMA cache_size=1000").unwrap();
@@ -222,7 +223,7 @@ fn frames_that_come_after_their_commit_are_taken_with_it() {
 
 #[test]
 fn after_a_commit_that_the_wal_never_had_no_other_one_is_acknowledged() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.db");
     let database = open_on(&path, "&window=0");
     database.execute_batch("PRAGMA cache_size=1000").unwrap();
@@ -294,7 +295,7 @@ fn a_commit_that_sqlite_takes_back_after_its_last_frame_is_not_there() {
     for alone in [Alone::Never, Alone::Later, Alone::Always] {
         for window in ["&window=0", "&window=30", "&window=0&log=wal"] {
             for (between, is_longer) in BETWEEN.iter().flat_map(|it| [(it, true), (it, false)]) {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = scratch();
                 let path = directory.path().join("x.db");
                 let database = open_alone(&path, window, alone);
                 let before = rows(&database);
@@ -319,7 +320,7 @@ fn a_commit_stays_whose_part_in_an_attached_database_is_refused() {
     for alone in [Alone::Never, Alone::Later, Alone::Always] {
         for window in ["&window=0", "&window=30", "&window=0&log=wal"] {
             for (between, is_longer) in BETWEEN.iter().flat_map(|it| [(it, true), (it, false)]) {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = scratch();
                 let path = directory.path().join("x.db");
                 let other = directory.path().join("y.db");
                 drop(open_on(&other, window));
