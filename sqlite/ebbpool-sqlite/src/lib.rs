@@ -45,10 +45,11 @@ mod log_match;
 #[cfg(target_os = "linux")]
 pub mod measure;
 mod memory;
-#[cfg(debug_assertions)]
+#[cfg(not(all(feature = "test-kit", debug_assertions)))]
 mod mirror;
-#[cfg(not(debug_assertions))]
-#[path = "mirror/absent.rs"]
+// For SQLite's own test suite. It is not among the files of the package.
+#[cfg(all(feature = "test-kit", debug_assertions))]
+#[path = "../tests/mirror/mod.rs"]
 mod mirror;
 mod options;
 mod owner;
