@@ -18,7 +18,7 @@ use crate::options::LogKind;
 pub(crate) const NAME: &std::ffi::CStr = c"ebbpool-sqlite";
 /// Bytes of the file: a hundred databases.
 pub(crate) const BYTES: usize = 1 << 16;
-/// Bytes of its header.
+/// Bytes of the header of the file in memory.
 pub(crate) const HEADER: usize = 24;
 const MAGIC: &[u8; 8] = b"ebbhlth1";
 /// Bytes of a text for people that are published.
@@ -30,9 +30,9 @@ const MOST_TEXT: usize = 1000;
 pub struct DatabaseHealth {
     /// The path of the file when it was opened.
     pub path: String,
-    /// The device and the inode of the file.
+    /// The number of the device that the file is on.
     pub device: u64,
-    /// See `device`.
+    /// The number of the file's inode on its device.
     pub inode: u64,
     /// Where epochs go.
     pub log: LogKind,
@@ -388,7 +388,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::inspect::{health_of, inspect};
+    use crate::inspect::{inspect, published_health};
 
     /// Names the database of a child, which runs the part of this program below.
     const DATABASE: &str = "EBBPOOL_TEST_HEALTH";
@@ -521,7 +521,7 @@ mod tests {
     #[test]
     fn another_process_reads_what_the_owner_says() {
         let (_directory, path) = database();
-        assert_eq!(health_of(&path).unwrap(), None);
+        assert_eq!(published_health(&path).unwrap(), None);
         let mut owner = Owner::start(&path);
         for number in [3, 4] {
             owner.ask(&format!("publish {number}"));
@@ -538,7 +538,7 @@ mod tests {
         // Readers see whole documents while the owner writes as fast as it can.
         owner.ask("quickly 100000");
         for _ in 0..200 {
-            let says = health_of(&path).unwrap().unwrap().database;
+            let says = published_health(&path).unwrap().unwrap().database;
             assert_eq!(says, health(&path, says.unsaved_commits));
         }
         owner.line("done");
@@ -575,7 +575,7 @@ mod tests {
         let mut owner = Owner::start(&path);
         owner.ask("close all");
         owner.line("done");
-        let says = health_of(&path).unwrap().unwrap().database;
+        let says = published_health(&path).unwrap().unwrap().database;
         assert_eq!(says.unsaved_commits, 8);
     }
 
@@ -585,10 +585,10 @@ mod tests {
         let mut owner = Owner::start(&path);
         owner.ask("many 300");
         owner.line("done");
-        assert_eq!(health_of(&path).unwrap().unwrap().database, health(&path, 0));
+        assert_eq!(published_health(&path).unwrap().unwrap().database, health(&path, 0));
         owner.ask("withdraw all");
         owner.line("done");
-        assert!(health_of(&path).unwrap().is_some());
+        assert!(published_health(&path).unwrap().is_some());
     }
 
     #[test]

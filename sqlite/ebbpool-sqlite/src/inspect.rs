@@ -31,7 +31,7 @@ pub use log::{DeltaLogSummary, LogFit};
 pub use log::{check_bytes_of_log, sealed_log};
 #[cfg(feature = "test-kit")]
 pub use owner::sealed_health;
-pub use owner::{OwnerHealth, health_of};
+pub use owner::{OwnerHealth, published_health};
 pub use recovered::write_recovered;
 
 /// Bytes of a database's header.
@@ -42,7 +42,7 @@ const HEADER: usize = 100;
 pub struct SqliteInspection {
     /// The database.
     pub path: PathBuf,
-    /// Its length in bytes.
+    /// The length of the database in bytes.
     pub bytes: u64,
     /// The number of its names (hard links): a log beside one of them is not beside the others.
     pub names: u64,
@@ -172,11 +172,11 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     inspect_while(path, &|| Ok(()))
 }
 
-/// The same; `go_on` is asked again and again while a `-wal` is read, which may be long.
+/// Reads what the files of a database say, and asks `go_on` again and again while it reads a `-wal`, which may be long.
 ///
 /// # Errors
 ///
-/// As [`inspect`], and what `go_on` fails with.
+/// If the database does not exist, is no regular file, or one of its files cannot be read; and what `go_on` fails with.
 pub(crate) fn inspect_while(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<SqliteInspection> {
     let file = open_to_read(path)?;
     let metadata = file.metadata()?;

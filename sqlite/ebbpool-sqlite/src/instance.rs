@@ -20,7 +20,8 @@ use crate::vfs::guarded;
 
 /// How long the end of the process waits for a disk that is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same where a signal handler ends the process that has interrupted a call of the library: the locks of that call stay.
+/// How long it waits where a signal handler that has interrupted a call of the library ends the process: the locks of that call
+/// stay.
 const PATIENCE_INSIDE: Duration = Duration::from_secs(2);
 /// How often the thread looks whether it is the last one of the process.
 const LOOK: Duration = Duration::from_secs(2);

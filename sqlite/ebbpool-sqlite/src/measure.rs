@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::inspect::{
-    SqliteHeader, SqliteInspection, beside, health_of, inspect_while, lock_holder, open_if_there, open_to_read,
+    SqliteHeader, SqliteInspection, beside, inspect_while, lock_holder, open_if_there, open_to_read, published_health,
 };
 use rollback::{DatabaseHeader, RollbackWatch};
 use wal::WalWatch;
@@ -70,9 +70,9 @@ impl Drop for PageImage {
 /// Bytes for images of pages, those that models have included, and for fingerprints of pages.
 struct ImageMemory {
     used: Arc<AtomicU64>,
-    /// Of fingerprints; they take at most half of the whole.
+    /// Bytes of fingerprints, which take at most half of `whole`.
     fingerprints: u64,
-    /// For both, at present.
+    /// The bytes that images and fingerprints may take together now.
     most: u64,
     whole: u64,
     /// Images of changed pages for which there was no room.
@@ -206,7 +206,7 @@ impl CommitWatch {
         let uses_vfs = match inspect_while(&self.path, &|| go_on(is_over)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 let is_locked = lock_holder(&self.database).is_some_and(|lock| lock.is_of_vfs);
-                let said = health_of(&self.path)?;
+                let said = published_health(&self.path)?;
                 let log = open_if_there(&beside(&self.path, "-ebb"))?;
                 is_locked
                     || said.is_some_and(|owner| owner.database.passed.is_none())

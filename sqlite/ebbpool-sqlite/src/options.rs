@@ -129,7 +129,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// As [`Options::set_from_text`], and if the variable is not UTF-8.
+    /// If a value makes no sense, a name is unknown, or the variable is not UTF-8.
     pub(crate) fn of_environment() -> Result<Options, OptionError> {
         let text = std::env::var_os("EBBPOOL_SQLITE").unwrap_or_default();
         match text.to_str() {

@@ -141,7 +141,7 @@ impl SharedDatabase {
     ///
     /// # Errors
     ///
-    /// As [`SharedDatabase::lock`].
+    /// `MISUSE` in a child that inherited the handle; `IO` after a panic in the middle of a change.
     pub(crate) fn writer(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.check_process()?;
         self.writer.lock().map_err(|_| SqliteCode::IO)
@@ -151,7 +151,7 @@ impl SharedDatabase {
     ///
     /// # Errors
     ///
-    /// As [`SharedDatabase::lock`].
+    /// `MISUSE` in a child that inherited the handle; `IO` after a panic in the middle of a change.
     pub(crate) fn writer_for_work(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.work_waits.store(true, Ordering::Release);
         let writer = self.writer();
@@ -163,7 +163,7 @@ impl SharedDatabase {
     ///
     /// # Errors
     ///
-    /// As [`SharedDatabase::lock`].
+    /// `MISUSE` in a child that inherited the handle; `IO` after a panic in the middle of a change.
     pub(crate) fn writer_for_commit(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.waiting_commits.fetch_add(1, Ordering::AcqRel);
         for _ in 0..MOST_WAITS {

@@ -68,7 +68,7 @@ unsafe fn instance<'a>(vfs: *mut Vfs) -> &'a Instance {
 
 /// # Safety
 ///
-/// As [`instance`].
+/// `vfs` is one that [`register`] made.
 unsafe fn base(vfs: *mut Vfs) -> *mut Vfs {
     // SAFETY: the caller's.
     unsafe { instance(vfs) }.base.0

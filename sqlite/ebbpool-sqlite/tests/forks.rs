@@ -38,7 +38,7 @@ extern "C" fn fsync(descriptor: libc::c_int) -> libc::c_int {
     unsafe { libc::syscall(libc::SYS_fsync, descriptor) as libc::c_int }
 }
 
-/// As [`fsync`].
+/// Takes the place of the C library's function in this program, which waits at the gate as `fsync` does.
 #[unsafe(no_mangle)]
 extern "C" fn fdatasync(descriptor: libc::c_int) -> libc::c_int {
     pass_gate();

@@ -62,7 +62,7 @@ enum Access {
 /// # Errors
 ///
 /// If the database does not exist.
-pub fn health_of(path: &Path) -> io::Result<Option<OwnerHealth>> {
+pub fn published_health(path: &Path) -> io::Result<Option<OwnerHealth>> {
     Ok(processes_of(&fs::metadata(path)?).health)
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ebbpool_sqlite::inspect::health_of;
+use ebbpool_sqlite::inspect::published_health;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::support::real::{
@@ -172,7 +172,7 @@ fn a_writer_behind_a_connection_that_only_reads_says_who_serves_it() {
     assert_eq!(count(&reader), 0);
     let writer = open_with(&path, "window=1000").unwrap();
     insert(&writer);
-    let said = health_of(&path).unwrap().unwrap().database.passed.unwrap();
+    let said = published_health(&path).unwrap().unwrap().database.passed.unwrap();
     assert!(said.contains("opened it for reading only"), "{said}");
     for name in ["flush", "checkpoint", "status", "window"] {
         let sql = format!("PRAGMA ebbpool_{name}");
@@ -187,7 +187,7 @@ fn a_writer_behind_a_connection_that_only_reads_says_who_serves_it() {
     drop(writer);
     let writer = open_with(&path, "window=1000").unwrap();
     insert(&writer);
-    assert_eq!(health_of(&path).unwrap().unwrap().database.passed, None);
+    assert_eq!(published_health(&path).unwrap().unwrap().database.passed, None);
 }
 
 /// A writer first, readers that stay longer.

@@ -9,7 +9,7 @@ use crate::support::faulty_vfs::Step;
 
 /// Crashes within which a missing sync must be found.
 const MOST_CASES: u64 = 6000;
-/// The same where only rare crashes need the sync.
+/// Crashes within which it must be found where only rare ones need the sync.
 const MOST_RARE_CASES: u64 = 40_000;
 
 /// The number of the first crash that shows that syncs of one kind are left out.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ebbpool_sqlite::inspect::health_of;
+use ebbpool_sqlite::inspect::published_health;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -135,7 +135,7 @@ fn no_acknowledged_commit_is_called_durable_before_it_is() {
         let database = open(&path, "window=300").unwrap();
         set_journal(&database, mode);
         database.execute_batch("CREATE TABLE t (a)").unwrap();
-        let unsaved = || health_of(&path).unwrap().unwrap().database.unsaved_commits;
+        let unsaved = || published_health(&path).unwrap().unwrap().database.unsaved_commits;
         for round in 0..10 {
             let sql = "PRAGMA ebbpool_flush";
             database.query_row(sql, [], |_| Ok(())).unwrap();

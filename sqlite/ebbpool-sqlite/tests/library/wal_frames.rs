@@ -233,7 +233,7 @@ fn after_a_commit_that_the_wal_never_had_no_other_one_is_acknowledged() {
     WRONG.set(Wrong::Nothing);
     HELD.take();
     let says_so = || {
-        let health = ebbpool_sqlite::inspect::health_of(&path).unwrap();
+        let health = ebbpool_sqlite::inspect::published_health(&path).unwrap();
         health.is_some_and(|it| !it.database.last_epoch_succeeded)
     };
     assert!(says_so());

@@ -151,7 +151,7 @@ impl Lockstep<'_> {
         self.note_state_with(None)
     }
 
-    /// The same, where a database shows a committed state in any case.
+    /// Adds the other world's state to the history if it may be a new one; `clear` shows a committed state in any case.
     fn note_state_with(&mut self, clear: Option<Database>) -> bool {
         let has_changed = self.bench.plain.take_changed();
         if !has_changed && !self.has_unseen {
