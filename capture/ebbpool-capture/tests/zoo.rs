@@ -186,20 +186,6 @@ fn server(name: &str, arguments: &[&str], folder: &Path) -> Option<(OwnedChild, 
 }
 
 #[test]
-fn a_server_that_requests_new_relations_for_ever_ends_its_capture() {
-    let Some(cost) = cost() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let Some((mut child, mut source)) = server("endless_names", &[], folder.path()) else {
-        return;
-    };
-    let limits = Limits { time: 6 * SOON, overhead: f64::INFINITY, ..Limits::default() };
-    child.send("start");
-    let captured = capture(&mut source, limits, cost, |_| true);
-    let (recorder, report) = captured.expect("a capture");
-    assert_eq!((report.end, recorder.objects().len()), (End::Objects, 1 << 20));
-}
-
-#[test]
 fn the_files_of_a_server_that_has_ended_are_known() {
     let Some(cost) = cost() else { return };
     let folder = tempfile::tempdir().expect("a folder");
@@ -479,4 +465,22 @@ fn a_process_of_a_server_that_is_not_its_postmaster_is_refused() {
     }
     let error = PostgresSource::open(Some(process.0)).err().expect("refused");
     assert!(error.to_string().contains("is no postmaster"), "{error}");
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_server_that_requests_new_relations_for_ever_ends_its_capture() {
+        let Some(cost) = cost() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some((mut child, mut source)) = server("endless_names", &[], folder.path()) else {
+            return;
+        };
+        let limits = Limits { time: 6 * SOON, overhead: f64::INFINITY, ..Limits::default() };
+        child.send("start");
+        let captured = capture(&mut source, limits, cost, |_| true);
+        let (recorder, report) = captured.expect("a capture");
+        assert_eq!((report.end, recorder.objects().len()), (End::Objects, 1 << 20));
+    }
 }

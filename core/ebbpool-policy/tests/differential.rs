@@ -562,16 +562,6 @@ fn two_frames() {
     compare_each(SPECS.iter(), 2, 10..16, 800, DISTURBANCES);
 }
 
-#[test]
-fn seven_frames() {
-    compare_each(SPECS.iter(), 7, 20..30, 1500, DISTURBANCES);
-}
-
-#[test]
-fn sixty_four_frames() {
-    compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
-}
-
 /// The miniatures of ebb have a sample of the pages if the pool has more than 128 frames.
 #[test]
 fn ebb_with_more_frames_than_its_miniatures() {
@@ -831,16 +821,6 @@ fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {
 }
 
 #[test]
-fn a_thousand_frames_and_every_other_policy() {
-    a_thousand_frames(SPECS.iter().step_by(2));
-}
-
-#[test]
-fn a_thousand_frames_and_the_rest_of_the_policies() {
-    a_thousand_frames(SPECS.iter().skip(1).step_by(2));
-}
-
-#[test]
 fn cfdc_without_clusters_is_cflru() {
     let none = BTreeSet::new();
     for seed in 0..40 {
@@ -865,5 +845,29 @@ fn every_policy_is_compared_with_a_model() {
         };
         let compared = SPECS.iter().find(is_its);
         assert!(compared.is_some(), "no {} among the SPECS", entry.name);
+    }
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn seven_frames() {
+        compare_each(SPECS.iter(), 7, 20..30, 1500, DISTURBANCES);
+    }
+
+    #[test]
+    fn sixty_four_frames() {
+        compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
+    }
+
+    #[test]
+    fn a_thousand_frames_and_every_other_policy() {
+        a_thousand_frames(SPECS.iter().step_by(2));
+    }
+
+    #[test]
+    fn a_thousand_frames_and_the_rest_of_the_policies() {
+        a_thousand_frames(SPECS.iter().skip(1).step_by(2));
     }
 }

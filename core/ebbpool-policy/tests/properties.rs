@@ -444,31 +444,6 @@ fn feed(driver: &mut Driver, references: usize, mut next: impl FnMut() -> (usize
 }
 
 #[test]
-fn nothing_is_allocated_once_warm() {
-    for tested in tested_policies() {
-        // Its own draws, so that a new policy does not change the parameters that others are tested with.
-        let mut runner = TestRunner::deterministic();
-        let mut specs = BTreeSet::from([tested.entry.name.to_string()]);
-        for _ in 0..12 {
-            let drawn = spec(tested).new_tree(&mut runner).expect("a specification");
-            specs.insert(drawn.current());
-        }
-        for spec in specs {
-            for frames in [1, 2, 50, 200] {
-                let pages = u64::from(frames) * 3 + 1;
-                let policy = (tested.build)(&parsed(tested, &spec), frames);
-                let behaviour = DriverBehaviour { plays_server: true, ..DriverBehaviour::default() };
-                let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
-                let mut skewed = Skewed::new(pages);
-                feed(&mut driver, 20_000, || skewed.next());
-                let info = measure(|| feed(&mut driver, 5_000, || skewed.next()));
-                assert_eq!(info.count_total, 0, "{spec} with {frames} frames");
-            }
-        }
-    }
-}
-
-#[test]
 fn the_first_victim_that_comes_is_the_next_one() {
     let mut foresee = 0;
     for entry in registry::entries().iter().filter(|entry| entry.online()) {
@@ -571,23 +546,6 @@ fn wrong_memory(tested: &TestedPolicy) -> Vec<String> {
 }
 
 #[test]
-fn memory_is_what_the_entry_says() {
-    let policies = tested_policies();
-    // Allocations are counted for each thread.
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let policies = &policies;
-    let wrong: Vec<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads)
-            .map(|thread| {
-                scope.spawn(move || policies.iter().skip(thread).step_by(threads).flat_map(wrong_memory).collect::<Vec<_>>())
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
-    });
-    assert!(wrong.is_empty(), "bytes per frame: {wrong:#?}");
-}
-
-#[test]
 fn order_takes_at_most_32_bytes_per_frame() {
     for entry in registry::entries().iter().filter(|entry| entry.online()) {
         assert!(entry.memory.order <= 32, "{}", entry.name);
@@ -638,4 +596,51 @@ fn write_clustering_serves_what_its_policy_asks() {
     DynPolicy::request(&mut wrapper, request);
     DynPolicy::background_writes(&mut wrapper, &mut Vec::new());
     assert_eq!(called.load(Ordering::Relaxed), 111);
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn nothing_is_allocated_once_warm() {
+        for tested in tested_policies() {
+            // Its own draws, so that a new policy does not change the parameters that others are tested with.
+            let mut runner = TestRunner::deterministic();
+            let mut specs = BTreeSet::from([tested.entry.name.to_string()]);
+            for _ in 0..12 {
+                let drawn = spec(tested).new_tree(&mut runner).expect("a specification");
+                specs.insert(drawn.current());
+            }
+            for spec in specs {
+                for frames in [1, 2, 50, 200] {
+                    let pages = u64::from(frames) * 3 + 1;
+                    let policy = (tested.build)(&parsed(tested, &spec), frames);
+                    let behaviour = DriverBehaviour { plays_server: true, ..DriverBehaviour::default() };
+                    let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
+                    let mut skewed = Skewed::new(pages);
+                    feed(&mut driver, 20_000, || skewed.next());
+                    let info = measure(|| feed(&mut driver, 5_000, || skewed.next()));
+                    assert_eq!(info.count_total, 0, "{spec} with {frames} frames");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_what_the_entry_says() {
+        let policies = tested_policies();
+        // Allocations are counted for each thread.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let policies = &policies;
+        let wrong: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads)
+                .map(|thread| {
+                    scope
+                        .spawn(move || policies.iter().skip(thread).step_by(threads).flat_map(wrong_memory).collect::<Vec<_>>())
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(wrong.is_empty(), "bytes per frame: {wrong:#?}");
+    }
 }

@@ -108,25 +108,6 @@ mod tests {
         assert_eq!(MeanEstimate::from_samples(&[]), None);
     }
 
-    /// Of normal samples, the interval contains the mean about as often as it says, with few units and with many.
-    #[test]
-    fn resampled_intervals_contain_the_mean_as_often_as_they_say() {
-        let mut random = fastrand::Rng::with_seed(7);
-        // The sum of twelve even draws is as good as normal here.
-        let mut sample = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
-        for units in [5, 8, 20] {
-            let resampling = Resampling::new(units).expect("enough units");
-            let rounds = 400;
-            let covered = (0..rounds).filter(|_| {
-                let samples: Vec<f64> = (0..units).map(|_| sample()).collect();
-                let [low, high] = resampling.interval(&samples);
-                (low..=high).contains(&0.0)
-            });
-            let share = covered.count() as f64 / f64::from(rounds);
-            assert!((0.91..=0.98).contains(&share), "{units}: {share}");
-        }
-    }
-
     /// Of a few samples that are far from normal, the interval contains the mean less often: documents say so.
     #[test]
     fn skewed_samples_have_intervals_that_are_too_short() {
@@ -147,5 +128,28 @@ mod tests {
     #[test]
     fn there_is_no_interval_of_few_units() {
         assert!(Resampling::new(FEWEST_UNITS - 1).is_none());
+    }
+
+    mod slow {
+        use super::*;
+
+        /// Of normal samples, the interval contains the mean about as often as it says, with few units and with many.
+        #[test]
+        fn resampled_intervals_contain_the_mean_as_often_as_they_say() {
+            let mut random = fastrand::Rng::with_seed(7);
+            // The sum of twelve even draws is as good as normal here.
+            let mut sample = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+            for units in [5, 8, 20] {
+                let resampling = Resampling::new(units).expect("enough units");
+                let rounds = 400;
+                let covered = (0..rounds).filter(|_| {
+                    let samples: Vec<f64> = (0..units).map(|_| sample()).collect();
+                    let [low, high] = resampling.interval(&samples);
+                    (low..=high).contains(&0.0)
+                });
+                let share = covered.count() as f64 / f64::from(rounds);
+                assert!((0.91..=0.98).contains(&share), "{units}: {share}");
+            }
+        }
     }
 }

@@ -229,30 +229,6 @@ fn below_a_cache_the_sizes_are_those_of_the_trace_and_not_of_the_device() {
 }
 
 #[test]
-fn the_memory_table_has_the_exact_figures_where_there_are_any() {
-    let frames = MemorySize::frames(8000);
-    let mut request = AdviseRequest::new(r("32"));
-    request.now = Some(policy("clock"));
-    request.frames = Some(frames.clone());
-    let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
-    let advice = advised(&trace, &request);
-    // The curve has the present policy from a sample.
-    let mut curve = CurveRequest::new(PolicySelection::lists(["clock"]), "32".parse().expect("an asymmetry"));
-    curve.sizes = vec![frames];
-    let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
-    let study = study.expect("a study");
-    let estimate = &study.estimates[0][0];
-    assert!(!estimate.sample.is_all());
-    assert_ne!(study.bill(estimate.traffic), advice.now.cost);
-    let then = &advice.then;
-    let mut points = advice.curve.iter();
-    let point = points.find(|point| point.frames == then.frames);
-    let point = point.expect("the recommended size");
-    assert_eq!((&point.policy, point.cost), (&then.policy, then.cost));
-    assert_eq!((point.cost_now, point.error), (advice.now.cost, Some(0.0)));
-}
-
-#[test]
 fn no_life_is_stated_where_most_writes_are_owed() {
     let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
     let (_other, device) = written("by-hand.toml", DEVICE);
@@ -310,36 +286,6 @@ fn daily_writes_set_the_clock_by_the_present_system() {
         let arrivals: ArrivalRate = advice.arrivals.expect("a clock");
         assert_eq!(arrivals.source, ClockSource::DailyWrites);
         close(Some(arrivals.references_per_second), 1000.0 / 86_400.0 * 7.0 / 4.0);
-    }
-}
-
-#[test]
-fn the_recommendation_costs_at_most_as_much_as_now() {
-    for trace in
-        ["zipf:pages=2000,refs=15000,write=0.3", "scan-mix:pages=2000,refs=15000", "uniform:pages=500,refs=9000,write=0.9"]
-    {
-        for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
-            let mut request = AdviseRequest::new(r(ratio));
-            request.now = Some(policy(now));
-            request.frames = Some(MemorySize::frames(frames));
-            let advice = advised(&source(trace), &request);
-            let cost = advice.then.cost;
-            assert!(cost <= advice.now.cost, "{trace} {ratio}: {advice:?}");
-            assert_eq!(advice.then.cost, advice.same_memory.cost);
-            // The figures are those of a run.
-            let lab = Lab::new(Settings::default(), &Silent);
-            for load in [&advice.now, &advice.then] {
-                let size = MemorySize::frames(load.frames);
-                let run = RunRequest::new(policy(&load.policy), size, r(ratio));
-                let run = lab.run(&source(trace), &run).expect("a run").result;
-                assert_eq!((run.reads, run.writes), (load.reads, load.writes));
-            }
-            // At the R from which the answer holds, and at the present one, the rival costs more.
-            for it in &advice.breakevens {
-                assert!(it.holds_from.is_none_or(|from| from <= advice.asymmetry.0), "{it:?}");
-                assert!(it.holds_to.is_none_or(|to| to >= advice.asymmetry.0), "{it:?}");
-            }
-        }
     }
 }
 
@@ -969,4 +915,62 @@ fn below_a_cache_the_facts_of_the_capture_change_nothing() {
     let mut with = of_buffer;
     with.measured = Some(nothing);
     assert_eq!(json(&advised(&source, &with)), json(&without));
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn the_memory_table_has_the_exact_figures_where_there_are_any() {
+        let frames = MemorySize::frames(8000);
+        let mut request = AdviseRequest::new(r("32"));
+        request.now = Some(policy("clock"));
+        request.frames = Some(frames.clone());
+        let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
+        let advice = advised(&trace, &request);
+        // The curve has the present policy from a sample.
+        let mut curve = CurveRequest::new(PolicySelection::lists(["clock"]), "32".parse().expect("an asymmetry"));
+        curve.sizes = vec![frames];
+        let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
+        let study = study.expect("a study");
+        let estimate = &study.estimates[0][0];
+        assert!(!estimate.sample.is_all());
+        assert_ne!(study.bill(estimate.traffic), advice.now.cost);
+        let then = &advice.then;
+        let mut points = advice.curve.iter();
+        let point = points.find(|point| point.frames == then.frames);
+        let point = point.expect("the recommended size");
+        assert_eq!((&point.policy, point.cost), (&then.policy, then.cost));
+        assert_eq!((point.cost_now, point.error), (advice.now.cost, Some(0.0)));
+    }
+
+    #[test]
+    fn the_recommendation_costs_at_most_as_much_as_now() {
+        for trace in
+            ["zipf:pages=2000,refs=15000,write=0.3", "scan-mix:pages=2000,refs=15000", "uniform:pages=500,refs=9000,write=0.9"]
+        {
+            for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
+                let mut request = AdviseRequest::new(r(ratio));
+                request.now = Some(policy(now));
+                request.frames = Some(MemorySize::frames(frames));
+                let advice = advised(&source(trace), &request);
+                let cost = advice.then.cost;
+                assert!(cost <= advice.now.cost, "{trace} {ratio}: {advice:?}");
+                assert_eq!(advice.then.cost, advice.same_memory.cost);
+                // The figures are those of a run.
+                let lab = Lab::new(Settings::default(), &Silent);
+                for load in [&advice.now, &advice.then] {
+                    let size = MemorySize::frames(load.frames);
+                    let run = RunRequest::new(policy(&load.policy), size, r(ratio));
+                    let run = lab.run(&source(trace), &run).expect("a run").result;
+                    assert_eq!((run.reads, run.writes), (load.reads, load.writes));
+                }
+                // At the R from which the answer holds, and at the present one, the rival costs more.
+                for it in &advice.breakevens {
+                    assert!(it.holds_from.is_none_or(|from| from <= advice.asymmetry.0), "{it:?}");
+                    assert!(it.holds_to.is_none_or(|to| to >= advice.asymmetry.0), "{it:?}");
+                }
+            }
+        }
+    }
 }

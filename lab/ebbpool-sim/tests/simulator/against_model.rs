@@ -140,21 +140,6 @@ fn few_pages() {
 }
 
 #[test]
-fn more_pages() {
-    check_all(1, 160, 8.0);
-}
-
-#[test]
-fn pages_with_gaps() {
-    check_all(2, 200, 2.5);
-}
-
-#[test]
-fn pages_down_from_the_largest() {
-    check_all(3, 150, 32.0);
-}
-
-#[test]
 fn cheap_writes() {
     check_all(5, 400, 0.5);
 }
@@ -174,21 +159,40 @@ fn checkpoints() {
     }
 }
 
-/// Chunks are much longer than the traces above.
-#[test]
-fn several_chunks() {
-    const CHUNK: u64 = 1 << 18;
-    let trace = workload(2, 600_000, 20);
-    let (_directory, source) = file(&trace, "t.parquet");
-    let specs = ["lru", "belady", "cfdc:cluster=4", "fd-buffer:interval=999"];
-    let cells = specs.map(|spec| cell(spec, 5, 8.0));
-    for warmup in [0, CHUNK - 1, CHUNK, CHUNK + 1, 599_999] {
-        let options = SimOptions { warmup, threads: 2, ..SimOptions::default() };
-        let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
-        for (counts, spec) in outcome.counts.iter().zip(specs) {
-            let expected = count(spec, 5, &trace, 8.0, warmup as usize, true, 16);
-            let context = format!("{spec}, warm-up {warmup}");
-            assert_same(counts, &outcome.facts, &expected, &context);
+mod slow {
+    use super::*;
+
+    #[test]
+    fn more_pages() {
+        check_all(1, 160, 8.0);
+    }
+
+    #[test]
+    fn pages_with_gaps() {
+        check_all(2, 200, 2.5);
+    }
+
+    #[test]
+    fn pages_down_from_the_largest() {
+        check_all(3, 150, 32.0);
+    }
+
+    /// Chunks are much longer than the traces above.
+    #[test]
+    fn several_chunks() {
+        const CHUNK: u64 = 1 << 18;
+        let trace = workload(2, 600_000, 20);
+        let (_directory, source) = file(&trace, "t.parquet");
+        let specs = ["lru", "belady", "cfdc:cluster=4", "fd-buffer:interval=999"];
+        let cells = specs.map(|spec| cell(spec, 5, 8.0));
+        for warmup in [0, CHUNK - 1, CHUNK, CHUNK + 1, 599_999] {
+            let options = SimOptions { warmup, threads: 2, ..SimOptions::default() };
+            let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
+            for (counts, spec) in outcome.counts.iter().zip(specs) {
+                let expected = count(spec, 5, &trace, 8.0, warmup as usize, true, 16);
+                let context = format!("{spec}, warm-up {warmup}");
+                assert_same(counts, &outcome.facts, &expected, &context);
+            }
         }
     }
 }

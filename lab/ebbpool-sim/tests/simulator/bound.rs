@@ -161,53 +161,6 @@ fn small_traces_against_the_linear_program() {
 }
 
 #[test]
-fn no_policy_is_below_the_bound() {
-    for seed in 0..4 {
-        let trace = workload(seed, 3000, 150);
-        let (_directory, source) = file(&trace, "t.txt");
-        let recorded = RecordedTrace::read(&source, &QUIET).expect("a trace");
-        assert_eq!(recorded.references(), 3000);
-        for (frames, asymmetry, warmup) in [(1, 8.0, 0), (20, 8.0, 0), (20, 0.3, 1000), (140, 32.0, 0)] {
-            for at_end in AT_ENDS {
-                let question = BoundQuestion { frames, asymmetry, at_end, warmup };
-                let bound = solve(&recorded, &question, &QUIET);
-                assert_eq!(bound.references, 3000 - warmup);
-                let options = SimOptions { at_end, warmup, ..SimOptions::default() };
-                let cells: Vec<_> = SPECS.iter().map(|spec| cell(spec, frames, asymmetry)).collect();
-                let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
-                for (counts, cell) in outcome.counts.iter().zip(&cells) {
-                    let bill = counts.misses as f64 + asymmetry * counts.writes as f64;
-                    let context = format!("{}, {question:?}, seed {seed}", cell.policy);
-                    assert!(bill >= bound.lower_bound, "{context}: {bill} below {bound:?}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn the_schedule_has_the_bill_that_the_simulator_computes() {
-    for seed in 0..6 {
-        let trace = workload(seed, 4000, 200);
-        let (_directory, source) = file(&trace, "t.parquet");
-        for at_end in AT_ENDS {
-            let bound = bound(&trace, 40, 8.0, at_end);
-            let options = SimOptions { at_end, threads: 2, ..SimOptions::default() };
-            let cells = ["cost-belady", "price-guided"].map(|spec| cell(spec, 40, 8.0));
-            let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
-            let bills = outcome.counts.iter().zip(&cells).map(|(counts, cell)| {
-                let bill = counts.misses as f64 + 8.0 * counts.writes as f64;
-                (bill, cell.policy.to_string())
-            });
-            let (bill, policy) = bills.min_by(|a, b| a.0.total_cmp(&b.0)).expect("two");
-            assert_eq!((Some(bill), Some(policy)), (bound.heuristic, bound.heuristic_policy.map(str::to_owned)));
-            let gap = bill / bound.lower_bound - 1.0;
-            assert!(gap < 0.02, "seed {seed}, {at_end:?}: {gap}");
-        }
-    }
-}
-
-#[test]
 fn enough_frames_for_all_pages_leave_no_gap() {
     let trace = workload(2, 2000, 60);
     let distinct = trace.iter().map(|(page, _)| page).collect::<std::collections::BTreeSet<_>>();
@@ -248,4 +201,55 @@ fn an_interrupted_bound_is_still_valid() {
     let none = solve(&recorded, &question, &PassControl { report: &|_| {}, stop: &stop });
     assert!(none.interrupted && none.heuristic.is_none());
     assert!(none.lower_bound <= full.lower_bound);
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn the_schedule_has_the_bill_that_the_simulator_computes() {
+        for seed in 0..6 {
+            let trace = workload(seed, 4000, 200);
+            let (_directory, source) = file(&trace, "t.parquet");
+            for at_end in AT_ENDS {
+                let bound = bound(&trace, 40, 8.0, at_end);
+                let options = SimOptions { at_end, threads: 2, ..SimOptions::default() };
+                let cells = ["cost-belady", "price-guided"].map(|spec| cell(spec, 40, 8.0));
+                let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
+                let bills = outcome.counts.iter().zip(&cells).map(|(counts, cell)| {
+                    let bill = counts.misses as f64 + 8.0 * counts.writes as f64;
+                    (bill, cell.policy.to_string())
+                });
+                let (bill, policy) = bills.min_by(|a, b| a.0.total_cmp(&b.0)).expect("two");
+                assert_eq!((Some(bill), Some(policy)), (bound.heuristic, bound.heuristic_policy.map(str::to_owned)));
+                let gap = bill / bound.lower_bound - 1.0;
+                assert!(gap < 0.02, "seed {seed}, {at_end:?}: {gap}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_policy_is_below_the_bound() {
+        for seed in 0..4 {
+            let trace = workload(seed, 3000, 150);
+            let (_directory, source) = file(&trace, "t.txt");
+            let recorded = RecordedTrace::read(&source, &QUIET).expect("a trace");
+            assert_eq!(recorded.references(), 3000);
+            for (frames, asymmetry, warmup) in [(1, 8.0, 0), (20, 8.0, 0), (20, 0.3, 1000), (140, 32.0, 0)] {
+                for at_end in AT_ENDS {
+                    let question = BoundQuestion { frames, asymmetry, at_end, warmup };
+                    let bound = solve(&recorded, &question, &QUIET);
+                    assert_eq!(bound.references, 3000 - warmup);
+                    let options = SimOptions { at_end, warmup, ..SimOptions::default() };
+                    let cells: Vec<_> = SPECS.iter().map(|spec| cell(spec, frames, asymmetry)).collect();
+                    let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
+                    for (counts, cell) in outcome.counts.iter().zip(&cells) {
+                        let bill = counts.misses as f64 + asymmetry * counts.writes as f64;
+                        let context = format!("{}, {question:?}, seed {seed}", cell.policy);
+                        assert!(bill >= bound.lower_bound, "{context}: {bill} below {bound:?}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -51,27 +51,6 @@ fn ends_free() -> SimOptions {
 }
 
 #[test]
-fn threads_change_nothing() {
-    // More than two chunks.
-    let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
-    let cells = cells(&[7, 64]);
-    let run = |threads| {
-        let options = SimOptions { threads, warmup: 1000, ..SimOptions::default() };
-        let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
-        (outcome.counts, outcome.facts)
-    };
-    let one = run(1);
-    assert_eq!(one, run(2));
-    assert_eq!(one, run(4));
-    // Other cells in the same pass do not matter either.
-    for at in [0, 11, cells.len() - 1] {
-        let options = SimOptions { warmup: 1000, ..SimOptions::default() };
-        let (counts, facts, NoObserver) = simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
-        assert_eq!((counts, facts), (one.0[at], one.1));
-    }
-}
-
-#[test]
 fn no_page_is_evicted_while_there_is_room() {
     let trace = workload(3, 3000, 150);
     let distinct: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
@@ -638,4 +617,29 @@ fn a_device_that_waits_draws_its_idle_power() {
     let plain = PlainDevice::from("8".parse::<Asymmetry>().expect("one")).into();
     let (_, plain, _) = on_device(&source, &cell("lru", 20, 8.0), &options, plain);
     assert_eq!(plain.idle_us, None);
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn threads_change_nothing() {
+        // More than two chunks.
+        let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
+        let cells = cells(&[7, 64]);
+        let run = |threads| {
+            let options = SimOptions { threads, warmup: 1000, ..SimOptions::default() };
+            let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
+            (outcome.counts, outcome.facts)
+        };
+        let one = run(1);
+        assert_eq!(one, run(2));
+        assert_eq!(one, run(4));
+        // Other cells in the same pass do not matter either.
+        for at in [0, 11, cells.len() - 1] {
+            let options = SimOptions { warmup: 1000, ..SimOptions::default() };
+            let (counts, facts, NoObserver) = simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
+            assert_eq!((counts, facts), (one.0[at], one.1));
+        }
+    }
 }

@@ -233,74 +233,6 @@ fn sampled_policies() -> Vec<PolicySpec> {
 }
 
 #[test]
-fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
-    let policies = sampled_policies();
-    let mut results: Vec<SampledCell> = Vec::new();
-    for draw in draws(2, 40, 8) {
-        results.extend(draw.cells(false, |pages| {
-            let cells = draw.policies.iter().zip(&draw.places);
-            let at_place = |(policy, &place): (&prop::sample::Index, &f64)| {
-                let policy = policy.get(&policies);
-                Some((policy.clone(), frames(policy, place, pages)?))
-            };
-            let remaining = 200 - results.len();
-            cells.filter_map(at_place).take(remaining).collect()
-        }));
-        if results.len() == 200 {
-            break;
-        }
-    }
-    assert_eq!(results.len(), 200);
-    for (figure, name) in FIGURES.into_iter().enumerate() {
-        let spread = Spread::of(&results, figure);
-        println!("{name}: {} of {}", spread.covered, spread.cells);
-        let beyond = results.iter().filter(|one| {
-            let off = one.deviations[figure];
-            off.is_some_and(|off| off.abs() > 1.0)
-        });
-        assert!(
-            spread.share() >= LEAST_COVERED,
-            "{name}: {} of {} are within the stated error; the others:{}",
-            spread.covered,
-            spread.cells,
-            listed(beyond)
-        );
-    }
-}
-
-#[test]
-fn no_policy_is_off_on_one_side() {
-    let policies = sampled_policies();
-    let mut results: Vec<SampledCell> = Vec::new();
-    let draws = draws(3, TRACES.len(), 1).into_iter().enumerate();
-    for draw in draws.map(|(trace, draw)| Draw { trace, ..draw }) {
-        results.extend(draw.cells(false, |pages| {
-            let at_place = |policy: &PolicySpec| {
-                let frames = frames(policy, draw.places[0], pages)?;
-                Some((policy.clone(), frames))
-            };
-            policies.iter().filter_map(at_place).collect()
-        }));
-    }
-    for policy in &policies {
-        let of_policy = || results.iter().filter(|one| one.policy == policy.entry().name);
-        assert!(of_policy().count() >= 3, "{policy}");
-        for (figure, name) in FIGURES.into_iter().enumerate() {
-            let spread = Spread::of(of_policy(), figure);
-            let fits = spread.share() >= LEAST_COVERED_OF_A_POLICY && spread.mean.abs() <= LARGEST_MEAN_DEVIATION;
-            assert!(
-                fits,
-                "{name} of {policy}: {} of {} are within the stated error, and their mean deviation is {:+.2} of it:{}",
-                spread.covered,
-                spread.cells,
-                spread.mean,
-                listed(of_policy())
-            );
-        }
-    }
-}
-
-#[test]
 #[ignore = "prints the table that docs/curves.md sums up"]
 fn table() {
     let seeds = env::var("EBBPOOL_SEEDS").ok();
@@ -329,5 +261,77 @@ fn table() {
         let means = spreads.each_ref().map(|one| format!("{:+.1}", one.mean));
         let (shares, means) = (shares.join(" | "), means.join(" | "));
         println!("| `{policy}` | {runs_on} | {cells} | {shares} | {means} |");
+    }
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
+        let policies = sampled_policies();
+        let mut results: Vec<SampledCell> = Vec::new();
+        for draw in draws(2, 40, 8) {
+            results.extend(draw.cells(false, |pages| {
+                let cells = draw.policies.iter().zip(&draw.places);
+                let at_place = |(policy, &place): (&prop::sample::Index, &f64)| {
+                    let policy = policy.get(&policies);
+                    Some((policy.clone(), frames(policy, place, pages)?))
+                };
+                let remaining = 200 - results.len();
+                cells.filter_map(at_place).take(remaining).collect()
+            }));
+            if results.len() == 200 {
+                break;
+            }
+        }
+        assert_eq!(results.len(), 200);
+        for (figure, name) in FIGURES.into_iter().enumerate() {
+            let spread = Spread::of(&results, figure);
+            println!("{name}: {} of {}", spread.covered, spread.cells);
+            let beyond = results.iter().filter(|one| {
+                let off = one.deviations[figure];
+                off.is_some_and(|off| off.abs() > 1.0)
+            });
+            assert!(
+                spread.share() >= LEAST_COVERED,
+                "{name}: {} of {} are within the stated error; the others:{}",
+                spread.covered,
+                spread.cells,
+                listed(beyond)
+            );
+        }
+    }
+
+    #[test]
+    fn no_policy_is_off_on_one_side() {
+        let policies = sampled_policies();
+        let mut results: Vec<SampledCell> = Vec::new();
+        let draws = draws(3, TRACES.len(), 1).into_iter().enumerate();
+        for draw in draws.map(|(trace, draw)| Draw { trace, ..draw }) {
+            results.extend(draw.cells(false, |pages| {
+                let at_place = |policy: &PolicySpec| {
+                    let frames = frames(policy, draw.places[0], pages)?;
+                    Some((policy.clone(), frames))
+                };
+                policies.iter().filter_map(at_place).collect()
+            }));
+        }
+        for policy in &policies {
+            let of_policy = || results.iter().filter(|one| one.policy == policy.entry().name);
+            assert!(of_policy().count() >= 3, "{policy}");
+            for (figure, name) in FIGURES.into_iter().enumerate() {
+                let spread = Spread::of(of_policy(), figure);
+                let fits = spread.share() >= LEAST_COVERED_OF_A_POLICY && spread.mean.abs() <= LARGEST_MEAN_DEVIATION;
+                assert!(
+                    fits,
+                    "{name} of {policy}: {} of {} are within the stated error, and their mean deviation is {:+.2} of it:{}",
+                    spread.covered,
+                    spread.cells,
+                    spread.mean,
+                    listed(of_policy())
+                );
+            }
+        }
     }
 }

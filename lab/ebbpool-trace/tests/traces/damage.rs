@@ -207,32 +207,6 @@ fn survives(path: &Path) {
     }
 }
 
-#[test]
-fn every_byte_damaged() {
-    let scratch = Scratch::new();
-    let mut decoder_gave_up = 0;
-    for (name, bytes) in valid() {
-        for at in 0..bytes.len() {
-            // Every byte of the footers, which are the most fragile part; the rest is sampled.
-            if at + 600 < bytes.len() && at % 5 != 0 {
-                continue;
-            }
-            for change in [0xFFu8, 0x01, 0x80] {
-                let mut bytes = bytes.clone();
-                bytes[at] ^= change;
-                let path = scratch.file(&name, &bytes);
-                if let Err(error) = read(&path, None) {
-                    let message = one_line(&path, &error);
-                    let panicked = ["column start and length", "out of range", "overflow"];
-                    decoder_gave_up += usize::from(panicked.iter().any(|part| message.contains(part)));
-                }
-            }
-        }
-    }
-    // The guard around the Parquet crate is needed.
-    assert!(decoder_gave_up > 0);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -332,4 +306,34 @@ fn nothing_is_read_after_an_error() {
     assert!(reader.next_batch(&mut batch, 1).is_err());
     assert!(batch.is_empty());
     assert!(!reader.next_batch(&mut batch, 1).unwrap());
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn every_byte_damaged() {
+        let scratch = Scratch::new();
+        let mut decoder_gave_up = 0;
+        for (name, bytes) in valid() {
+            for at in 0..bytes.len() {
+                // Every byte of the footers, which are the most fragile part; the rest is sampled.
+                if at + 600 < bytes.len() && at % 5 != 0 {
+                    continue;
+                }
+                for change in [0xFFu8, 0x01, 0x80] {
+                    let mut bytes = bytes.clone();
+                    bytes[at] ^= change;
+                    let path = scratch.file(&name, &bytes);
+                    if let Err(error) = read(&path, None) {
+                        let message = one_line(&path, &error);
+                        let panicked = ["column start and length", "out of range", "overflow"];
+                        decoder_gave_up += usize::from(panicked.iter().any(|part| message.contains(part)));
+                    }
+                }
+            }
+        }
+        // The guard around the Parquet crate is needed.
+        assert!(decoder_gave_up > 0);
+    }
 }
