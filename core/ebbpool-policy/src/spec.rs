@@ -34,6 +34,33 @@ pub struct PolicyEntry {
     pub source: &'static str,
 }
 
+/// The text of the file beside the policy as one line, for an entry whose text is longer than a few sentences.
+macro_rules! text_beside {
+    ($file:literal) => {{
+        const TEXT: &[u8] = include_bytes!($file);
+        const LINE: [u8; TEXT.len() - 1] = $crate::spec::one_line(TEXT);
+        match str::from_utf8(&LINE) {
+            Ok(line) => line,
+            Err(_) => panic!("the text is not UTF-8"),
+        }
+    }};
+}
+pub(crate) use text_beside;
+
+/// `text` with blanks for the ends of its lines, and without the last, which is one byte.
+pub(crate) const fn one_line<const LENGTH: usize>(text: &[u8]) -> [u8; LENGTH] {
+    assert!(text.len() == LENGTH + 1 && text[LENGTH] == b'\n', "a text ends with a newline");
+    let mut line = [b' '; LENGTH];
+    let mut at = 0;
+    while at < LENGTH {
+        if text[at] != b'\n' {
+            line[at] = text[at];
+        }
+        at += 1;
+    }
+    line
+}
+
 /// Memory that a policy takes with default parameters once warm, in bytes per frame; a test measures
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

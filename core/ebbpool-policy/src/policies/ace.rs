@@ -8,7 +8,7 @@ use crate::policy::{
     Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy, forward,
 };
 use crate::registry::{self, RegisteredPolicy};
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec, text_beside};
 
 /// Any policy, whose dirty victims are written together with the dirty pages that it would evict
 /// next.
@@ -61,7 +61,7 @@ impl RegisteredPolicy for Ace {
         aliases: &[],
         params: AceConfig::PARAMS,
         summary: "Any policy, whose dirty victims are written in one concurrent batch with the dirty pages that it would evict next.",
-        how: "The wrapped policy chooses the victim. If the victim is dirty, the policy names the dirty, unpinned pages that it would evict next, until the batch is full. The batch is written at once, the victim is evicted, and the others stay, clean. Flags and positions that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs the sum of its pages; ACE is made for a device that writes several pages at the same time. Evicting more than one page and reading ahead, which the paper also describes, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
+        how: text_beside!("ace.md"),
         when: "Use it on a device that writes several pages in the time of one (Papon and Athanassoulis). The bill counts page by page and shows the price of batching: pages written early may be written again before their eviction. Around lru that price is small; around a policy that clings to dirty pages, such as ccf-lru, the clean pages that batches leave save reads.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(9),

@@ -8,7 +8,7 @@ use crate::lists::Lists;
 use crate::parameters::{one_of, parameters, words};
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -88,7 +88,7 @@ impl RegisteredPolicy for Acr {
         aliases: &[],
         params: AcrConfig::PARAMS,
         summary: "A clean and a dirty LRU list that share the frames in proportion to their I/O costs; new pages enter in the middle.",
-        how: "A clean and a dirty list, each divided into a top and a bottom. A page read in enters the recent end of the bottom; a hit moves a page to the recent end of the top, of the dirty list if it is or becomes dirty; pages of a top beyond its share move to the bottom. The cost of a list is logical (a read of one of its pages counts 1, a write R), physical (a miss counts 1 for the list that the page enters, a write-back R for the dirty list) or both; it is halved every 8 x frames references. Victims are from the clean list while its share of the frames is larger than its share of the cost, else from the dirty one. A reconstruction: the paper's abstract names three heuristics without their formulas.",
+        how: text_beside!("acr.md"),
         when: "Use it where writes cost much more than reads and the workload is not known in advance: it adapts both to R and to the workload, and it is among the policies that save most against lru on database traces at a large R. Where a write costs as much as a read it can cost a little more than lru. Source: Tang and Meng, who publish the heuristics without formulas.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(9),

@@ -14,7 +14,7 @@ use self::sampled_pages::{SampleNumber, SampledPages};
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS};
 use crate::registry::{self, RegisteredPolicy};
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec, text_beside};
 
 /// Pages handed over at each miss after a switch. A buffer of m frames is handed over within m / 8
 /// misses.
@@ -211,7 +211,7 @@ impl RegisteredPolicy for Auto {
         aliases: &[],
         params: AutoConfig::PARAMS,
         summary: "Tries several policies on a sample of the pages, and lets the one that is cheapest there manage the frames.",
-        how: "Each expert also manages a buffer in miniature: a sixteenth of the frames, but at least 512, and that share of the pages, chosen by a hash of their numbers. Whenever the miniature of the active expert has missed once per frame of its own a round ends, and the reads and writes by which every other expert stayed below it are added to that expert's lead, at current costs; leads fade to 1/e in 256 rounds, and one that falls below 0 starts again from 0. An expert that has saved the bill of one and a half rounds becomes the active one, but not in the first round nor in the one after a switch; a switch ends all leads. A switch evicts no page: at each miss the previously active expert gives up the eight pages that it would evict next, and the new one admits them, clean or dirty as they are. Experts that are not active keep what they have learned, but learn nothing of the frames. Pages that the driver writes back count as writes in each miniature in which they are dirty. fd-buffer cannot be scaled down, so with it the sample is all pages.",
+        how: text_beside!("auto.md"),
         when: "Use it where no single policy is known to suit the workload, runs are long, and some expert may be clearly better than the first. It stays close to its best expert, but not below it: finding out costs some misses per frame, once for every change of the best expert, and short runs pay for that in full. So put first the expert that is expected to be best. It takes the time and the memory of all its experts: all of them are set up over all frames, and below some thousand frames the sample is most of the pages.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(24).with_ghosts(219),

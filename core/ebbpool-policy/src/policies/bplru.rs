@@ -7,7 +7,7 @@ use crate::lists::Lists;
 use crate::parameters::{one_of, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{BLOCK, MemoryUse, PolicyEntry};
+use crate::spec::{BLOCK, MemoryUse, PolicyEntry, text_beside};
 
 /// Evicts the least recently used erase block as a whole; blocks written in sequence are evicted
 /// first.
@@ -47,7 +47,7 @@ impl RegisteredPolicy for Bplru {
         aliases: &[],
         params: BplruConfig::PARAMS,
         summary: "LRU by erase block that evicts whole blocks, those written in sequence first.",
-        how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block is evicted: all its pages in the order of admission, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which padding_reads counts apart from the other reads and the bill counts, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it are evicted.",
+        how: text_beside!("bplru.md"),
         when: "Use it for the buffer inside a drive that maps by blocks, for which Kim and Ahn designed it: under such a mapping it takes less device time than lru. Under the plain cost model it is close to lru, sometimes dearer. Padding pays only where blocks are evicted nearly complete; elsewhere it multiplies the pages written.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(27).scattered(88),

@@ -10,7 +10,7 @@ use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 /// The stack of pages referenced again, S, and that of the others and of those demoted from S, Q.
 const REUSED: usize = 0;
@@ -89,7 +89,7 @@ impl RegisteredPolicy for Cacheus {
         aliases: &[],
         params: &[],
         summary: "Takes the victim of a scan-resistant LRU or of an LFU that resists churn, by weights whose learning rate adapts.",
-        how: "SR-LRU has two stacks: pages referenced again are in S, the others in Q, and so are the pages demoted from S when it is full; its victim is the oldest of Q. A hit of a demoted page lets S grow; a miss of a page that SR-LRU evicted and that had not returned from its history before lets Q grow. CR-LFU evicts the page of least count, of equals the latest referenced. Chance decides between the two by weights, as in lecar; each remembers as many of its latest victims as half the frames, and a miss of one multiplies the weight of its expert by e^-rate. A page that returns has the count that it was evicted with. The rate begins at the square root of 2 ln 2 by frames and changes after each as many references as there are frames: further in the direction that raised the hit ratio, back if it fell, by chance while nothing improves, and to its start after ten periods without hits or ten falls. The sequence of chances is the same in every run.",
+        how: text_beside!("cacheus.md"),
         when: "Use it where the workload mixes scans, churn and phases and its pattern is not known. It ignores writes, and a hit takes a time that grows with the logarithm of the number of frames.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(32).with_ghosts(26),

@@ -11,7 +11,7 @@ use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, WINDOW};
+use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, WINDOW, text_beside};
 
 const WORKING: usize = 0;
 /// The list of the clean pages of the priority region.
@@ -57,7 +57,7 @@ impl RegisteredPolicy for Cfdc {
         aliases: &[],
         params: CfdcConfig::PARAMS,
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
-        how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long, and it falls while the cluster waits. With keys=entry, a reading of ours that no paper has, it is fixed when a page enters the cluster.",
+        how: text_beside!("cfdc.md"),
         when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it costs about as much as cflru, and like it more than lru in small memory where a write costs no more than a read. Compare cluster_switches in the results as well as the bill.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(27).scattered(64),

@@ -6,7 +6,7 @@ use crate::lists::Lists;
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 /// A sequence has at most this many pages, so that there is a list for each size.
 const LONGEST: usize = 64;
@@ -64,7 +64,7 @@ impl RegisteredPolicy for Dulo {
         aliases: &[],
         params: DuloConfig::PARAMS,
         summary: "Sequences of neighbouring pages in place of pages: long ones are evicted first, single pages stay.",
-        how: "Every page referenced enters the correlation buffer, an LRU list; pages beyond its size move on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H is evicted, among equals that of the longest and then of the oldest, and L becomes its H. A hit removes a page from its sequence. Without sequences the bank's oldest page is evicted, then the correlation buffer's. Whether a page is dirty makes no difference. A reconstruction: the paper's block table, which checks whether neighbours were referenced together before, is left out.",
+        how: text_beside!("dulo.md"),
         when: "Use it on disks, where reading neighbours costs little more than reading one page (Jiang et al.). The bill here charges every page read alike, so it shows only the price of that: a little more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(25),

@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -56,7 +56,7 @@ impl RegisteredPolicy for HArc {
         aliases: &[],
         params: &[],
         summary: "ARC for clean pages and ARC for dirty ones, under an ARC that divides the frames between them.",
-        how: "Clean and dirty pages are each in a list of pages referenced once and a list of pages referenced more often; the policy remembers the numbers of pages evicted from each list, as many in all as there are frames. A hit moves a page to the list of pages referenced more often, of the dirty side if it is or becomes dirty. A miss of a remembered clean page raises the target number of clean pages by 1, of a remembered dirty one lowers it by 2 or, if fewer dirty pages are remembered, by twice their ratio; likewise the target share of pages referenced once in its side grows or shrinks. Clean pages are evicted while there are more than the target, else dirty ones; within a side the victim is from the list of pages referenced once while that has its share. With clean pages only, a new page displaces one that is not remembered.",
+        how: text_beside!("h_arc.md"),
         when: "Use it where both reads and writes return to the same pages. It saves against lru where writes cost more than reads, on some traces also where they do not. It does not know R and counts a remembered dirty page twice whatever a write costs, so that policies that weigh R, such as acr, pass it as R grows. Source: Fan, Du and Voigt.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(17).with_ghosts(17),

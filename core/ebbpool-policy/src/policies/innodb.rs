@@ -8,7 +8,7 @@ use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MAX_PAGES, MemoryUse, PolicyEntry};
+use crate::spec::{MAX_PAGES, MemoryUse, PolicyEntry, text_beside};
 
 /// The pages among which a thread without a free frame looks for a clean one
 /// (`BUF_LRU_SEARCH_SCAN_THRESHOLD`).
@@ -93,7 +93,7 @@ impl RegisteredPolicy for Innodb {
         aliases: &[("mysql", "")],
         params: InnodbConfig::PARAMS,
         summary: "InnoDB's LRU list with a midpoint: a page becomes young when it is hit again a second after its first access.",
-        how: "A page enters at the midpoint of the list, which has old_blocks_pct of the pages behind it. A hit of an old page moves it to the head if its first access was old_blocks_time ago, which later hits are taken to be where times are not known. A hit of a young page moves it only if a quarter as many pages as the young part has were evicted since its last move. Before the first eviction nothing moves, and below 512 pages there is no old part. The victim is the first clean page among the last 100. If none of the 100 is clean, the thread writes and evicts a page at the tail and wakes the page cleaner. The page cleaner frees frames at the tail, up to lru_scan_depth: when it is woken, and a second after its last round by the times of the trace or by rate, unless nothing was written since the round before that; here they become free at the next miss. Above max_dirty_pages_pct the pages with the oldest changes are written and stay. Not modelled: the time that a round takes, after which the page cleaner begins another if threads waited, flushing that adapts to the age of the redo log and to innodb_io_capacity, neighbours that are flushed along, read-ahead, several instances of the pool, and the frames that locks and the hash index take.",
+        how: text_beside!("innodb.md"),
         when: "Use it to predict what a MySQL or MariaDB server of another innodb_buffer_pool_size reads, or as the present state with which other policies are compared. The trace should have times. How many pages such a server writes depends more on its redo log than on replacement.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(30),

@@ -7,7 +7,7 @@ use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 /// How fast the weights of the experts change.
 const LEARNING_RATE: f64 = 0.45;
@@ -51,7 +51,7 @@ impl RegisteredPolicy for Lecar {
         aliases: &[],
         params: &[],
         summary: "Takes the victim of LRU or of LFU by chance; the one whose victims are missed loses weight.",
-        how: "For each victim chance decides between LRU and LFU, by their weights. Each of the two remembers as many of its latest victims as half the frames. A miss of a remembered page multiplies the weight of the one that evicted it by e^(-0.45 d), where d falls from 1 at its eviction to 0.005 after as many references as there are frames; neither weight leaves the range from 0.01 to 0.99. A page that both would evict is not remembered. A remembered page that returns has its old count of references and one more; of pages of the same count LFU evicts the one of least number. The sequence of chances is the same in every run.",
+        how: text_beside!("lecar.md"),
         when: "Use it where phases that suit lru and phases that suit lfu alternate, with a buffer much smaller than the pages in use; the paper measures it against arc there. It ignores writes, and a hit takes a time that grows with the logarithm of the number of frames.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(32).with_ghosts(33),

@@ -6,7 +6,7 @@ use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 /// Ages are counted in units of a power of two references, so that this many units are a hundred
 /// times as many references as there are frames.
@@ -183,7 +183,7 @@ impl RegisteredPolicy for Lhd {
         aliases: &[],
         params: LhdConfig::PARAMS,
         summary: "Evicts, of a sample, the page with the fewest hits to be expected by the time that it will stay.",
-        how: "Pages are in sixteen classes by the sum of their ages at their last two hits, in doublings. An age is the number of references since the page's own latest, in 20,000 units that cover a hundred times as many references as there are frames. For each class and age the policy counts hits and evictions; at each reconfiguration all counts lose a tenth, and the hit densities are computed anew: the hits at an age and later, divided by the sum of the times that the class's pages of that age still stayed. Before the first one a density is the class's number divided by the age. The victim is the page of least density of 32 drawn at random with replacement, and of the last eight admitted whose density was below the average of the victims'. Up to the 50th reconfiguration 8 are drawn, and one referenced page in 32 counts as one hit denser, on at most 1 % of the frames, so that the policy learns of long ages. The sequence of draws is the same in every run. Where it differs from the authors' code: the unit of age is right from the beginning, since the number of frames is known; it reconfigures after 16 references per frame instead of 2^20 references, since recorded strings are short.",
+        how: text_beside!("lhd.md"),
         when: "Use it to compare with a policy that learns only how densely pages are hit: it ignores writes. It needs some intervals to learn, and has tables of 3.8 MB whatever the number of frames (the memory stated is that for 16,384 frames).",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(16).with_ghosts(234),

@@ -6,7 +6,7 @@ use super::recency_sets::{HIR, RecencySets};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 /// Keeps the pages whose last two references were closest together, and passes all others through a
 /// short queue.
@@ -34,7 +34,7 @@ impl RegisteredPolicy for Lirs {
         aliases: &[],
         params: LirsConfig::PARAMS,
         summary: "Keeps the pages with the least time between their last two references; all others pass through a short queue.",
-        how: "Nearly all frames are for LIR pages, those of low inter-reference recency; a hundredth is for a queue of the others, the HIR pages, whose oldest is evicted. A stack holds all LIR pages in order of their last reference, and those HIR pages, resident or not, that were referenced after the LIR page at its bottom. An HIR page referenced while it is in the stack becomes LIR; the LIR page at the bottom becomes HIR and moves to the end of the queue. Any other page that is admitted or hit moves to the top of the stack and to the end of the queue. The stack has at most twice as many pages as there are frames; beyond, it forgets those that were evicted first. Where all of the queue is pinned the lowest LIR page is evicted.",
+        how: text_beside!("lirs.md"),
         when: "Use it against loops and scans that do not quite fit into memory (Jiang and Zhang): it keeps part of a loop where lru keeps nothing. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(25).with_ghosts(50),

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 /// Queues, in the order in which they yield the victim among equal weights: cold clean, hot clean,
 /// cold dirty, hot dirty.
@@ -63,7 +63,7 @@ impl RegisteredPolicy for OperationAware {
         aliases: &[],
         params: &[],
         summary: "Weighs how soon a page will be read and written again by the costs of that; the lightest page is evicted.",
-        how: "Reads and writes of a page are counted apart. The distance to the next operation of a kind is estimated as the number of references between the last two of that kind (as many as there are frames while there were no two) plus the number since the last. The weight of a page is 1 over its distance to a read, plus 1, or 1 + R if it is dirty, over its distance to a write. Clean and dirty pages are in a cold and a hot LRU queue each; a page is hot when an operation of one kind occurred twice since it was read in. Of the LRU pages of the four queues the one with the least weight is evicted. A reconstruction: the paper's abstract names the quantities that are weighed, not the formula.",
+        how: text_beside!("operation_aware.md"),
         when: "Use it where writes cost much more than reads and memory is not small; it saves more as memory grows. It loses hardly anything where a write costs as much as a read. In small memory it can cost more than lru. Source: Lv, Cui, He and Chen.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(28),

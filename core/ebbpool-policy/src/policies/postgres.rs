@@ -15,7 +15,7 @@ use super::request_clock::RequestClock;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 /// The frames in a circle with a hand and usage counts, rings for large scans, a background writer and checkpoints.
 pub struct Postgres {
@@ -102,7 +102,7 @@ impl RegisteredPolicy for Postgres {
         aliases: &[("postgresql", "")],
         params: PostgresConfig::PARAMS,
         summary: "PostgreSQL's clock sweep with usage counts up to 5, the rings of its large scans, its background writer and its checkpoints.",
-        how: "The frames are a circle. A page gets usage count 1 on admission and 1 more on each hit, up to 5. For a victim the hand goes on from frame to frame, lowers each count above 0, and takes the first frame at 0. A request that the trace marks as one of a ring takes the frame in the next slot of its ring if that page has a count of at most 1, even where a frame is empty; else the victim of the sweep gets into the slot. Where the trace says that the log is not written yet, a scan's ring gives up a dirty page instead, which stays, and goes on to its next slot. Its hits count only up to 1. There are rings for 64 scans at a time. By the times of the trace, or by rate, the background writer makes its rounds, and writes dirty pages with count 0 ahead of the hand, as many as it expects to be needed, with the server's averages. A checkpoint marks the dirty pages and writes them in order of page number: at least one after each pause of 100 ms, and more where it is behind its schedule. Without rings, times and rate it is gclock. Not modelled: pins (a trace should leave out a request that repeats the page of the requester's last one), the frames that DROP and TRUNCATE free, pauses that shorten as max_wal_size comes near, and the longer sleep of an idle background writer.",
+        how: text_beside!("postgres.md"),
         when: "Use it to predict what a PostgreSQL server of another shared_buffers reads and writes, or as the present state with which other policies are compared. The trace should have times and rings, as one captured from a server has.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(1),

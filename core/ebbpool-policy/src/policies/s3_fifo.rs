@@ -9,7 +9,7 @@ use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -75,7 +75,7 @@ impl RegisteredPolicy for S3Fifo {
         aliases: &[],
         params: S3FifoConfig::PARAMS,
         summary: "A small FIFO that lets only pages hit twice into the main FIFO, and a FIFO of the pages evicted from it.",
-        how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages evicted last from the small queue; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the victim is from the main queue: its oldest page loses 1 and moves to the back until one is at 0. Else the victim is from the small queue: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and is evicted otherwise. Until the first eviction, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
+        how: text_beside!("s3_fifo.md"),
         when: "Use it where a hit must be cheap, since a hit moves nothing (Yang et al.). On database traces it is among the best of the policies that ignore writes. It loses in memory that is small for the workload, where newcomers leave the small queue before their second hit.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(18).with_ghosts(15),

@@ -4,7 +4,7 @@ use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, PolicyEntry};
+use crate::spec::{MemoryUse, PolicyEntry, text_beside};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -45,7 +45,7 @@ impl RegisteredPolicy for Sqlite {
         aliases: &[],
         params: SqliteConfig::PARAMS,
         summary: "SQLite's page cache: the least recently used clean page is evicted, and dirty ones stay until a commit or until they fill nine tenths of the cache.",
-        how: "Clean pages and dirty pages have an LRU list each. The victim is the oldest clean page. SQLite recycles one as soon as a single frame is empty, so that cache_size pages hold one less. While at least nine tenths of the frames are dirty, each miss writes the dirty page that was used longest ago, which becomes the newest clean one; if there is no other clean page it is the victim. With commit, all dirty pages are written in order of page number after each such number of references, and become clean, the one used last first. Not modelled: pages that a statement holds, pages that need their journal synced first, the spills before the cache is full, and caches that a write of another connection empties.",
+        how: text_beside!("sqlite.md"),
         when: "Use it to predict what one connection to a SQLite database reads and writes with another cache_size. Between two commits it writes only what does not fit. A run without commit has no commits: a page that it writes several times is written once, at the end, if it stays.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(9),

@@ -9,7 +9,7 @@ use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -61,7 +61,7 @@ impl RegisteredPolicy for WTinyLfu {
         aliases: &[],
         params: WTinyLfuConfig::PARAMS,
         summary: "A small LRU window, then a segmented LRU that only pages referenced more often than its own last one may enter.",
-        how: "A page enters the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often is evicted, the window's if they are equal; the window's moves to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Victims are from probation first. How often a page was referenced recently, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
+        how: text_beside!("w_tinylfu.md"),
         when: "Use it where the same pages stay popular (Einziger et al.): there it saves more than most policies at every R. It loses where newcomers are used again soon and then no more, most of all in small memory, where the window has few pages. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(17).with_ghosts(8),

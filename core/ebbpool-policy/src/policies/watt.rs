@@ -6,7 +6,7 @@ use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
 /// Accesses that the policy remembers of each page (K_R of the authors' simulator).
 const ACCESSES: usize = 8;
@@ -117,7 +117,7 @@ impl RegisteredPolicy for Watt {
         aliases: &[],
         params: WattConfig::PARAMS,
         summary: "Evicts, of a sample, the page with the least rate of accesses plus R times the rate of writes, from the times of its latest eight accesses and four writes.",
-        how: "Time is counted in epochs, four of which pass while as many pages are missed as there are frames. For each resident page the policy stores the epochs of its latest eight accesses and of its latest four writes, several in an epoch once. The rate of either is the highest of its subfrequencies, i divided by the epochs since the i-th latest plus one, at most 1; the latest by itself counts a tenth. The value of a page is its rate of accesses plus R times its rate of writes, whether it is dirty or not. The victim is the page of least value of eight (at most half the frames) drawn at random with replacement; the sequence of draws is the same in every run. Nothing is stored about evicted pages. The authors weigh writes by a constant, 1 in their comparisons; here the weight is R, so that it follows the costs.",
+        how: text_beside!("watt.md"),
         when: "Use it as a rival that weighs writes by what they cost and tracks single pages; LeanStore has it. By its authors' figures, on five traces, it misses less on the whole than eight other policies, and for the pages that it writes less than cflru and lru-wsr. It forgets a page with its eviction, so that it learns little of pages that return after a long time.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(28),
