@@ -24,12 +24,12 @@ impl PageProbabilities {
         PageProbabilities { pages, beyond: PageProbability::default() }
     }
 
-    /// The same probabilities for every page.
+    /// Every page has the probabilities `each`.
     pub fn alike(each: PageProbability) -> Self {
         PageProbabilities { pages: Vec::new(), beyond: each }
     }
 
-    /// The probabilities of a page.
+    /// How probable a read and a write of page `page` are, each from 0 to 1.
     #[inline]
     pub fn of(&self, page: u64) -> PageProbability {
         let index = usize::try_from(page).ok();

@@ -67,7 +67,7 @@ impl Whole {
         Whole { min, max, or: None }
     }
 
-    /// The same, or this word.
+    /// Accepts `word` too, such as `auto`.
     pub const fn or(self, word: &'static str) -> Self {
         Whole { or: Some(word), ..self }
     }

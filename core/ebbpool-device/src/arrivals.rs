@@ -54,7 +54,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The first reference arrives one interval after the start.
+    /// References arrive at `rate`, the first one interval after the start.
     pub fn at(rate: Rate) -> Self {
         Arrivals { interval_us: 1e6 / rate.per_second(), now_us: 0.0, idle_us: 0.0 }
     }

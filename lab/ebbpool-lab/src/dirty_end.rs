@@ -91,7 +91,8 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
     sentence(at_end, &bills)
 }
 
-/// The same of a single run.
+/// What the other treatment would change in the bill of a single run, in a sentence. `None` where the bill would not change by
+/// more than 2 %.
 pub fn of_run(result: &RunResult) -> Option<String> {
     let bill = BillEitherWay {
         policy: &result.policy,
@@ -105,7 +106,8 @@ pub fn of_run(result: &RunResult) -> Option<String> {
     sentence(result.at_end?, &[bill])
 }
 
-/// The same of the curves of a study.
+/// What the other treatment would change in the curves of a study, in a sentence: the largest change of a bill, and in how
+/// many places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
 pub fn of_study(study: &CurveStudy) -> Option<String> {
     let rows = study.rows();
     let online = |name: &str| {

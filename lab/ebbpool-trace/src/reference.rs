@@ -127,7 +127,7 @@ impl PageClasses {
         ascending.then_some(PageClasses { names, ranges })
     }
 
-    /// The same from pages of which each belongs to at most one class: first page, the page after the last, and class. `None`
+    /// The classes from ranges of pages, each in at most one class: first page, the page after the last, and class. `None`
     /// if some share pages.
     pub fn of_pages(names: Vec<String>, mut pages: Vec<(u64, u64, u32)>) -> Option<PageClasses> {
         pages.retain(|&(first, end, _)| first < end);

@@ -9,7 +9,7 @@ pub(super) struct Quantity<'a> {
     number: &'a str,
     /// The power of ten behind the number, 9 for `1e9`.
     exponent: u32,
-    /// The rest, without the blanks around it; may be empty.
+    /// The unit: what follows the number, trimmed; may be empty.
     pub(super) unit: &'a str,
 }
 

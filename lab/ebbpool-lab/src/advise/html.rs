@@ -28,7 +28,7 @@ pub struct AdvicePageParts {
     pub origin: ReportOptions,
 }
 
-/// The page.
+/// The advice as one HTML page that loads nothing.
 pub fn report_page(advice: &Advice, parts: &AdvicePageParts) -> String {
     let (_, script) = figure_tools();
     let style = [report::STYLE, &chart::figure_colours(), STYLE].concat();

@@ -55,7 +55,7 @@ const OF_PAGES: [Colour; 4] = [
 ];
 
 impl Hue {
-    /// All hues.
+    /// The ten hues, in the order of the enum.
     pub const ALL: [Hue; 10] =
         [Hue::Ink, Hue::Grey, Hue::Blue, Hue::Amber, Hue::Red, Hue::Pink, Hue::Green, Hue::Purple, Hue::Cyan, Hue::Olive];
 

@@ -43,7 +43,7 @@ pub struct Panel {
     pub series: Vec<DataSeries>,
 }
 
-/// An axis.
+/// One axis of a chart: its label, range, and whether it is linear or logarithmic.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// What the numbers along it are.
