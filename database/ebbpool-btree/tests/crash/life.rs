@@ -1,20 +1,12 @@
 //! A program that uses the database, from its start to its end.
 
-use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
+use ebbpool::storage::{FaultyDisk, page_lsn};
 use ebbpool::{OperationCosts, Unit};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, Transaction};
 
+use crate::lives::{Counts, EndCause, power_is_off};
 use crate::model::{Effects, Model, Records, apply};
 use crate::script::{SLOTS, Session, Setting, Step};
-
-/// Why a life ended.
-#[derive(Debug)]
-pub enum EndCause {
-    PowerOff,
-    /// A torn page was reported, in a setting without double writes.
-    Reported,
-    Wrong(String),
-}
 
 /// Counters, which show that the test has tested something.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +21,20 @@ pub struct Tally {
     pub deepest: u8,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+impl Counts for Tally {
+    fn crashed(&mut self) {
+        self.crashes += 1;
+    }
+
+    fn reported(&mut self) {
+        self.reported += 1;
+    }
+
+    fn crashes(&self) -> u64 {
+        self.crashes
+    }
+
+    fn add(&mut self, other: &Tally) {
         self.crashes += other.crashes;
         self.recoveries += other.recoveries;
         self.committed += other.committed;
@@ -42,15 +46,8 @@ impl Tally {
 }
 
 fn end(setting: &Setting, error: &DatabaseError) -> EndCause {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = source {
-        // An error that was converted to another one is recognized by its message.
-        if inner.is::<PowerOff>() || inner.to_string().contains(&PowerOff.to_string()) {
-            return EndCause::PowerOff;
-        }
-        source = inner.source();
-    }
     match error {
+        error if power_is_off(error) => EndCause::PowerOff,
         DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !setting.double_write => EndCause::Reported,
         error => EndCause::Wrong(format!("{error}")),
     }

@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
+use ebbpool::storage::{FaultyDisk, page_lsn};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability};
 
 use crate::chance::Chance;
+use crate::lives::{cut_amid, test_threads};
 use crate::model::{Effects, Records, apply};
 use crate::script::Setting;
 
@@ -133,45 +134,35 @@ fn case(seed: u64) -> Result<u64, String> {
     let mut chance = Chance::new(seed);
     let setting = Setting { double_write: true, ..Setting::new(&mut chance) };
     let disk = FaultyDisk::new(seed);
-    disk.inject(Fault::crash(DiskOperation::Change, seed).nth(20 + chance.below(250)));
-    // Lets threads run while another one writes.
-    disk.observe(|io| {
-        if io.operation != DiskOperation::Read {
-            std::thread::yield_now();
-        }
-    });
-    let mut histories: Vec<History> = Vec::new();
-    if let Ok(database) = open(&disk, &setting, true) {
-        let threads = std::thread::scope(|scope| {
-            let start = |thread| {
-                let (database, setting) = (&database, &setting);
-                scope.spawn(move || {
-                    let mut history = History::default();
-                    let outcome = work(database, setting, seed, thread, &mut history);
-                    (history, outcome)
-                })
-            };
-            let threads: Vec<_> = (0..THREADS).map(start).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
-            threads.into_iter().map(join).collect::<Vec<_>>()
-        });
-        for joined in threads {
-            let (history, outcome) = joined.map_err(|_| "a thread panicked, see above")?;
-            if let Err(error) = outcome
-                && !disk.is_off()
-            {
-                return Err(format!("with the power on: {error}"));
+    let at = 20 + chance.below(250);
+    let histories = cut_amid(&disk, seed, at, || {
+        let mut histories: Vec<History> = Vec::new();
+        if let Ok(database) = open(&disk, &setting, true) {
+            let threads = std::thread::scope(|scope| {
+                let start = |thread| {
+                    let (database, setting) = (&database, &setting);
+                    scope.spawn(move || {
+                        let mut history = History::default();
+                        let outcome = work(database, setting, seed, thread, &mut history);
+                        (history, outcome)
+                    })
+                };
+                let threads: Vec<_> = (0..THREADS).map(start).collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
+                threads.into_iter().map(join).collect::<Vec<_>>()
+            });
+            for joined in threads {
+                let (history, outcome) = joined.map_err(|_| "a thread panicked, see above")?;
+                if let Err(error) = outcome
+                    && !disk.is_off()
+                {
+                    return Err(format!("with the power on: {error}"));
+                }
+                histories.push(history);
             }
-            histories.push(history);
         }
-    }
-    disk.observe_no_more();
-    if let Some(violation) = disk.violations().first() {
-        return Err(violation.to_string());
-    }
-    disk.heal();
-    disk.crash(seed);
-    disk.restart();
+        Ok(histories)
+    })?;
     let recovered = || -> Result<(Records, Option<String>), DatabaseError> {
         let mut database = open(&disk, &setting, false)?;
         let found = database.range::<&[u8]>(..).collect::<Result<BTreeMap<_, _>, _>>()?;
@@ -189,14 +180,6 @@ fn case(seed: u64) -> Result<u64, String> {
 
 #[test]
 fn the_commits_of_threads_survive_every_crash() {
-    let requested = crate::settings::scaled("EBBPOOL_CRASHES", crate::CRASHES) / 200;
-    let first = crate::settings::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
-    let mut committed = 0;
-    for seed in first..first + requested.max(1) {
-        match case(seed) {
-            Ok(commits) => committed += commits,
-            Err(what) => panic!("{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool-btree --test crash threads"),
-        }
-    }
+    let (requested, committed) = test_threads("ebbpool-btree", case);
     assert!(committed >= requested, "nearly nothing was done: {committed}");
 }

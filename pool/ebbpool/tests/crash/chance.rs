@@ -13,4 +13,8 @@ impl Chance {
     pub fn below(&mut self, count: u64) -> u64 {
         self.0.next_u64() % count
     }
+
+    pub fn seed(&mut self) -> u64 {
+        self.below(u64::MAX)
+    }
 }

@@ -8,6 +8,7 @@ use ebbpool::{Log, Lsn, Pool, PoolError, PoolOptions, WriteGuard};
 use ebbpool_cost::{OperationCosts, Unit};
 
 use crate::chance::Chance;
+use crate::lives::{Counts, EndCause, power_is_off};
 use crate::wal::{RECORD, Record, Wal};
 
 const POLICIES: [&str; 12] = [
@@ -104,31 +105,20 @@ pub fn apply(bytes: &mut [u8], record: &Record) {
     bytes[at..at + 8].copy_from_slice(&record.value.to_le_bytes());
 }
 
-/// Why a life ended.
-pub enum LifeEnd {
-    PowerOff,
-    Wrong(String),
-}
-
-impl From<PoolError> for LifeEnd {
-    fn from(error: PoolError) -> LifeEnd {
-        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-        while let Some(inner) = source {
-            // An error that was wrapped in another one is recognised by its message.
-            if inner.is::<PowerOff>() || inner.to_string().contains(&PowerOff.to_string()) {
-                return LifeEnd::PowerOff;
-            }
-            source = inner.source();
+impl From<PoolError> for EndCause {
+    fn from(error: PoolError) -> EndCause {
+        match power_is_off(&error) {
+            true => EndCause::PowerOff,
+            false => EndCause::Wrong(error.to_string()),
         }
-        LifeEnd::Wrong(error.to_string())
     }
 }
 
-impl From<std::io::Error> for LifeEnd {
-    fn from(error: std::io::Error) -> LifeEnd {
+impl From<std::io::Error> for EndCause {
+    fn from(error: std::io::Error) -> EndCause {
         match PowerOff::caused(&error) {
-            true => LifeEnd::PowerOff,
-            false => LifeEnd::Wrong(error.to_string()),
+            true => EndCause::PowerOff,
+            false => EndCause::Wrong(error.to_string()),
         }
     }
 }
@@ -143,6 +133,24 @@ pub struct Tally {
     pub steps: u64,
 }
 
+impl Counts for Tally {
+    fn crashed(&mut self) {
+        self.crashes += 1;
+    }
+
+    fn crashes(&self) -> u64 {
+        self.crashes
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.crashes += other.crashes;
+        self.redone += other.redone;
+        self.reported += other.reported;
+        self.recoveries += other.recoveries;
+        self.steps += other.steps;
+    }
+}
+
 /// One run of the program, from its start to its end.
 pub struct Life<'a> {
     setting: &'a Setting,
@@ -155,7 +163,12 @@ pub struct Life<'a> {
 impl<'a> Life<'a> {
     /// Opens log and pool and recovers. Afterwards all acknowledged changes are in the pages, and no change is there
     /// in part.
-    pub fn begin(disk: &FaultyDisk, setting: &'a Setting, model: &'a mut Model, tally: &'a mut Tally) -> Result<Self, LifeEnd> {
+    pub fn begin(
+        disk: &FaultyDisk,
+        setting: &'a Setting,
+        model: &'a mut Model,
+        tally: &'a mut Tally,
+    ) -> Result<Self, EndCause> {
         let (wal, records) = Wal::open(disk.bytes("log"))?;
         check_history(model, &records)?;
         let wal = Arc::new(wal);
@@ -180,7 +193,7 @@ impl<'a> Life<'a> {
         Ok(life)
     }
 
-    fn redo(&mut self, records: &[Record]) -> Result<(), LifeEnd> {
+    fn redo(&mut self, records: &[Record]) -> Result<(), EndCause> {
         let checkpoints = records.iter().filter(|record| record.page == CHECKPOINT);
         let covered = checkpoints.map(|record| record.value).max().unwrap_or(0);
         for (record, number) in records.iter().zip(1..) {
@@ -213,7 +226,7 @@ impl<'a> Life<'a> {
         tally: &mut Tally,
         page: u64,
         records: &[Record],
-    ) -> Result<WriteGuard<'p>, LifeEnd> {
+    ) -> Result<WriteGuard<'p>, EndCause> {
         match pool.fix_write(page) {
             Err(PoolError::Damaged { .. }) if !setting.double_write => tally.reported += 1,
             fixed => return Ok(fixed?),
@@ -228,15 +241,15 @@ impl<'a> Life<'a> {
         Ok(fixed)
     }
 
-    fn compare(&self, page: u64, found: &[u8]) -> Result<(), LifeEnd> {
+    fn compare(&self, page: u64, found: &[u8]) -> Result<(), EndCause> {
         let right = self.model.page(page, self.setting.page_size);
         match found.iter().zip(&right).position(|(a, b)| a != b) {
             None if found.len() == right.len() => Ok(()),
-            at => Err(LifeEnd::Wrong(format!("page {page} is wrong from byte {at:?} on"))),
+            at => Err(EndCause::Wrong(format!("page {page} is wrong from byte {at:?} on"))),
         }
     }
 
-    pub fn step(&mut self, step: Step) -> Result<(), LifeEnd> {
+    pub fn step(&mut self, step: Step) -> Result<(), EndCause> {
         self.tally.steps += 1;
         match step {
             Step::Change { page, offset, value } => {
@@ -259,14 +272,14 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), LifeEnd> {
+    fn commit(&mut self) -> Result<(), EndCause> {
         let end = self.wal.end_lsn();
         self.wal.force(end)?;
         self.model.acknowledged = end;
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<(), LifeEnd> {
+    fn checkpoint(&mut self) -> Result<(), EndCause> {
         let covered = self.pool.checkpoint()?.covered;
         let record = Record {
             page: CHECKPOINT,
@@ -280,20 +293,20 @@ impl<'a> Life<'a> {
     }
 
     /// Closes the pool.
-    pub fn end(self) -> Result<(), LifeEnd> {
+    pub fn end(self) -> Result<(), EndCause> {
         Ok(self.pool.close().map_err(PoolError::from)?)
     }
 }
 
 /// Checks that the log has the records that were appended, and at least the acknowledged ones.
-fn check_history(model: &mut Model, records: &[Record]) -> Result<(), LifeEnd> {
+fn check_history(model: &mut Model, records: &[Record]) -> Result<(), EndCause> {
     let found = records.len() as u64 * RECORD;
     if found < model.acknowledged {
         let acknowledged = model.acknowledged;
-        return Err(LifeEnd::Wrong(format!("the log ends at {found}, and {acknowledged} was acknowledged")));
+        return Err(EndCause::Wrong(format!("the log ends at {found}, and {acknowledged} was acknowledged")));
     }
     if model.history.get(..records.len()) != Some(records) {
-        return Err(LifeEnd::Wrong("the log has records that no thread appended".into()));
+        return Err(EndCause::Wrong("the log has records that no thread appended".into()));
     }
     model.history.truncate(records.len());
     model.acknowledged = found;

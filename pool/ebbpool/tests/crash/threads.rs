@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
+use ebbpool::storage::{FaultyDisk, page_lsn};
 use ebbpool::{Log, Lsn, Pool, PoolOptions};
 
 use crate::chance::Chance;
-use crate::client::{CHECKPOINT, Life, LifeEnd, Model, Setting, Step, Tally, apply};
+use crate::client::{CHECKPOINT, Life, Model, Setting, Step, Tally, apply};
+use crate::lives::{EndCause, cut_amid, test_threads};
 use crate::wal::{Record, Wal};
 
 const THREADS: u64 = 3;
@@ -22,7 +23,7 @@ struct SharedState<'a> {
 }
 
 impl SharedState<'_> {
-    fn step(&self, step: Step) -> Result<(), LifeEnd> {
+    fn step(&self, step: Step) -> Result<(), EndCause> {
         match step {
             Step::Change { page, offset, value } => {
                 let record = Record { page, offset, value };
@@ -44,7 +45,7 @@ impl SharedState<'_> {
         Ok(())
     }
 
-    fn commit(&self) -> Result<(), LifeEnd> {
+    fn commit(&self) -> Result<(), EndCause> {
         let end = self.wal.end_lsn();
         self.wal.force(end)?;
         self.acknowledged.fetch_max(end, Ordering::SeqCst);
@@ -53,7 +54,7 @@ impl SharedState<'_> {
 }
 
 /// Works until the power fails or all steps are done; returns the acknowledged LSN.
-fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd> {
+fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, EndCause> {
     let wal = Arc::new(Wal::open(disk.bytes("log"))?.0);
     let log: Arc<dyn Log> = wal.clone();
     disk.watch(&log, page_lsn);
@@ -66,7 +67,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd>
         .double_write(disk.pages("area", setting.page_size))
         .open(disk.pages("data", setting.page_size))?;
     let shared = SharedState { pool: &pool, wal: &wal, acknowledged: AtomicU64::new(0) };
-    let outcomes: Vec<Result<(), LifeEnd>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Result<(), EndCause>> = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|thread| {
             let shared = &shared;
             scope.spawn(move || {
@@ -79,7 +80,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd>
     });
     for outcome in outcomes {
         match outcome {
-            Err(LifeEnd::Wrong(what)) => return Err(LifeEnd::Wrong(what)),
+            Err(EndCause::Wrong(what)) => return Err(EndCause::Wrong(what)),
             // The power is off, or a sync failed because it was.
             _ => continue,
         }
@@ -87,7 +88,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd>
     Ok(shared.acknowledged.into_inner())
 }
 
-fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<(), LifeEnd> {
+fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<(), EndCause> {
     // The log has the right order of changes, because records were appended while the page was fixed.
     let (_, history) = Wal::open(disk.bytes("log"))?;
     let mut model = Model { history, acknowledged };
@@ -96,39 +97,19 @@ fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<()
 
 fn case(seed: u64) -> Result<(), String> {
     let message = |end| match end {
-        LifeEnd::PowerOff => "the power failed too early".to_string(),
-        LifeEnd::Wrong(what) => what,
+        EndCause::Wrong(what) => what,
+        _ => "the power failed too early".to_string(),
     };
     let mut chance = Chance::new(seed);
     let setting = Setting { double_write: true, ..Setting::new(&mut chance) };
     let disk = FaultyDisk::new(seed);
-    let crash = Fault::crash(DiskOperation::Change, seed);
-    disk.inject(crash.nth(20 + chance.below(120)));
-    // Other threads run while something is being written.
-    disk.observe(|io| {
-        if io.operation != DiskOperation::Read {
-            std::thread::yield_now();
-        }
-    });
-    let acknowledged = work(&disk, &setting, seed).map_err(message)?;
-    disk.observe_no_more();
-    if let Some(violation) = disk.violations().first() {
-        return Err(violation.to_string());
-    }
-    disk.heal();
-    disk.crash(seed);
-    disk.restart();
+    let at = 20 + chance.below(120);
+    let acknowledged = cut_amid(&disk, seed, at, || work(&disk, &setting, seed).map_err(message))?;
     let recovered = recover(&disk, &setting, acknowledged).map_err(message);
     recovered.map_err(|what| format!("{what}, {setting:#?}"))
 }
 
 #[test]
 fn changes_acknowledged_to_threads_survive_every_crash() {
-    let cases = crate::settings::scaled("EBBPOOL_CRASHES", crate::CRASHES) / 200;
-    let first = crate::settings::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
-    for seed in first..first + cases.max(1) {
-        if let Err(what) = case(seed) {
-            panic!("{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool --test crash threads");
-        }
-    }
+    test_threads("ebbpool", |seed| case(seed).map(|()| 0));
 }
