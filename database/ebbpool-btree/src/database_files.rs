@@ -58,7 +58,7 @@ impl DatabaseFiles {
         })
     }
 
-    /// The same files, with all writes to them held in memory.
+    /// These files with an overlay in memory that has all writes to them.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ pub enum DatabaseError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: u32,
         /// The latest format that this program reads.
         supported: u32,
@@ -101,17 +101,17 @@ pub enum DatabaseError {
     /// The key is too long for the pages of this database.
     #[error("a key of {length} bytes is too long: with these pages it may have {most}")]
     KeyTooLong {
-        /// Its length.
+        /// The length of the key in bytes.
         length: usize,
-        /// The greatest length.
+        /// The greatest length of a key in bytes.
         most: usize,
     },
     /// The value is too long.
     #[error("a value of {length} bytes is too long: it may have {most}")]
     ValueTooLong {
-        /// Its length.
+        /// The length of the value in bytes.
         length: usize,
-        /// The greatest length.
+        /// The greatest length of a value in bytes.
         most: usize,
     },
     /// Another transaction has locked the key and has not ended: the wait timed out, or would never end
@@ -126,7 +126,7 @@ pub enum DatabaseError {
     /// The records to be loaded are not in ascending order.
     #[error("record {record} does not come after the one before it; sort the records, with each key once")]
     Unsorted {
-        /// Its number, from 1.
+        /// The number, from 1, of the record whose key is not greater than that before it.
         record: u64,
     },
     /// The database has records already.

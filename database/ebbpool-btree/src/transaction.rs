@@ -67,7 +67,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// The value of a key, its own changes included.
+    /// The value of a key, this transaction's own changes included.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl<'d> Transaction<'d> {
         self.inner.get(self.chain.txn, key)
     }
 
-    /// As [`get`](Self::get), and locks the key: no other transaction changes it until this one ends.
+    /// The value of a key, this transaction's own changes included. Locks the key: no other transaction changes it until this one ends.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put), and [`DatabaseError::Options`] if a new value has another length. Nothing has
+    /// [`DatabaseError::Options`] if a new value has another length, and the errors of [`put`](Self::put). Nothing has
     /// changed then.
     pub fn update_range(
         &mut self,

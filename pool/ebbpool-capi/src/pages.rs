@@ -48,7 +48,7 @@ fn unbound_read(guard: ReadGuard<'_>) -> ReadGuard<'static> {
     unsafe { mem::transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) }
 }
 
-/// The same for writing.
+/// A guard for writing whose lifetime the compiler no longer checks, as in [`unbound_read`].
 fn unbound_write(guard: WriteGuard<'_>) -> WriteGuard<'static> {
     // SAFETY: as in `unbound_read`.
     unsafe { mem::transmute::<WriteGuard<'_>, WriteGuard<'static>>(guard) }

@@ -24,7 +24,7 @@ const LARGEST_STRUCT: usize = 4 << 10;
 ///
 /// The type is `repr(C)`, begins with a `usize` that is the size of the struct, and is valid if all its bytes are 0.
 pub(crate) unsafe trait Versioned: Copy {
-    /// Its name in C.
+    /// The name of the struct in C.
     const NAME: &'static str;
 }
 
@@ -139,11 +139,11 @@ pub(crate) unsafe fn versioned<T: Versioned>(pointer: *const T) -> Result<T, Fai
     Ok(unsafe { pointer.read() })
 }
 
-/// The same for a struct that the program may leave out: then all fields are 0.
+/// Reads a struct that the program may leave out: all its fields are 0 then.
 ///
 /// # Safety
 ///
-/// As [`versioned`].
+/// The pointer is null, or as in [`versioned`].
 pub(crate) unsafe fn versioned_or_zeros<T: Versioned>(pointer: *const T) -> Result<T, Failure> {
     if pointer.is_null() {
         // SAFETY: the type is valid if all bytes are 0.
@@ -157,7 +157,7 @@ pub(crate) unsafe fn versioned_or_zeros<T: Versioned>(pointer: *const T) -> Resu
 ///
 /// # Safety
 ///
-/// As [`versioned`], and the struct may be written.
+/// The pointer is as in [`versioned`], and the struct may be written.
 pub(crate) unsafe fn write_versioned<T: Versioned>(pointer: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: the caller vouches for it.
     let size = unsafe { struct_size(pointer) }?;

@@ -21,7 +21,7 @@ impl<'p> ClassedPool<'p> {
         ClassedPool { pool, class }
     }
 
-    /// As [`Pool::fix_read`].
+    /// Fixes a page of this class for reading, as [`Pool::fix_read`] does.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl<'p> ClassedPool<'p> {
         self.pool.read_of((page, self.class), None)
     }
 
-    /// As [`Pool::fix_scan`].
+    /// Fixes a page of this class for reading in a scan, as [`Pool::fix_scan`] does.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl<'p> ClassedPool<'p> {
         self.pool.read_of((page, self.class), Some(scan))
     }
 
-    /// As [`Pool::fix_write`].
+    /// Fixes a page of this class for writing, as [`Pool::fix_write`] does.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl<'p> ClassedPool<'p> {
         self.pool.write_of((page, self.class))
     }
 
-    /// As [`Pool::fix_new`].
+    /// Fixes a page of this class for writing, filled with zeros instead of being read, as [`Pool::fix_new`] does.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl<'p> ClassedPool<'p> {
         self.pool.new_of((page, self.class))
     }
 
-    /// As [`Pool::allocate`].
+    /// Allocates a page of this class, as [`Pool::allocate`] does.
     ///
     /// # Errors
     ///

@@ -215,7 +215,7 @@ pub enum OptionsError {
         "the double-write area is of version {found}, and this program knows versions up to {supported}; open it with the program that wrote it"
     )]
     NewerArea {
-        /// Its version.
+        /// The version of the double-write area.
         found: u32,
         /// The latest version that this program reads.
         supported: u32,

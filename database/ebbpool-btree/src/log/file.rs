@@ -10,7 +10,7 @@ use ebbpool::storage::FaultyFile;
 /// The operations that a log needs of a file.
 #[allow(clippy::len_without_is_empty)]
 pub trait LogFile: Send + Sync {
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     ///
     /// # Errors
     ///

@@ -107,13 +107,13 @@ impl Fault {
         Fault::new(DiskOperation::Sync, FaultEffect::SyncLies)
     }
 
-    /// Only in this file.
+    /// The fault concerns this file only, by the name that it has on the disk.
     pub fn of(mut self, file: &str) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// Only at this page. Resizes, syncs and operations on byte files have no page.
+    /// The fault concerns this page only. Resizes, syncs and operations on byte files have no page.
     pub fn at_page(mut self, page: u64) -> Self {
         self.page = Some(page);
         self
@@ -125,7 +125,7 @@ impl Fault {
         self
     }
 
-    /// Also at every later operation of its kind.
+    /// The fault also concerns every later operation of its kind.
     pub fn forever(mut self) -> Self {
         self.forever = true;
         self
