@@ -35,4 +35,5 @@ mod sqlite_program;
 mod sqlite_system;
 mod test_script;
 mod texts;
+mod table;
 mod trace;
