@@ -10,12 +10,10 @@ mod curve;
 mod db;
 mod devices;
 mod diff;
-mod documents;
 mod documents_picture;
 mod examples;
 mod harness;
 mod informed;
-mod kill;
 mod measure;
 mod policies;
 mod recipes;
@@ -34,6 +32,13 @@ mod sqlite_names;
 mod sqlite_program;
 mod sqlite_system;
 mod test_script;
-mod texts;
 mod table;
 mod trace;
+
+/// What takes long, and what hardly a mutant needs.
+#[path = "."]
+mod slow {
+    mod documents;
+    mod kill;
+    mod texts;
+}
