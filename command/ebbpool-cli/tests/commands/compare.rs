@@ -9,48 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, interrupted, sample, succeeded, wait_until};
 
-#[test]
-fn compare_has_the_same_results_with_any_number_of_threads() {
-    let ebbpool = Ebbpool::in_repository();
-    let args = |threads| {
-        ebbpool.stdout(&[
-            "compare", "--frames", "1%,3%", "--asymmetry", "1,32", "--policies", "lru,cflru:window=0.25,fd-exact,fd-exact",
-            "--format", "json", "--threads", threads,
-        ])
-    };
-    let one = args("1");
-    assert_eq!(one, args("2"));
-    let rows: Vec<Value> = serde_json::from_str(&one).expect("JSON");
-    assert_eq!(rows.len(), 3 * 2 * 2);
-    assert_eq!(rows[2]["policy"], "cflru:window=0.25");
-    assert_eq!(rows[4]["policy"], "fd-buffer:cost=exact");
-    assert_eq!(rows[0]["frames"], 2702);
-    let lru = ebbpool.json(&["run", &sample("pg-tpcc"), "--policy", "lru", "--frames", "3%"]);
-    for field in ["reads", "writes", "cost", "cluster_switches", "cluster_switch_factor"] {
-        assert_eq!(rows[7][field], lru[field], "{field}");
-    }
-}
-
-/// What is finished is printed before the error of a later trace.
-#[test]
-fn a_bad_trace_leaves_the_answers_on_those_before_it() {
-    let ebbpool = Ebbpool::in_scratch();
-    fs::write(ebbpool.path("good.txt"), "W 1\nW 2\nW 3\nW 1\n").expect("a trace");
-    fs::write(ebbpool.path("bad.txt"), "W 1\nnonsense\n").expect("a trace");
-    let rules = ["--policies", "lru,fifo", "--frames", "2", "--asymmetry", "8"];
-    let of = |traces: &[&'static str], more: &[&'static str]| [&["compare"], traces, &rules, more].concat();
-    let alone = ebbpool.stdout(&of(&["good.txt"], &[]));
-    let output = ebbpool.run(&of(&["good.txt", "bad.txt", "good.txt"], &[]));
-    failed(&output, 1, &["bad.txt"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), alone);
-    let output = ebbpool.run(&of(&["good.txt", "bad.txt"], &["--format", "json"]));
-    failed(&output, 1, &["bad.txt"]);
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(rows.len(), 2);
-    let output = ebbpool.run(&of(&["bad.txt", "good.txt"], &[]));
-    failed(&output, 1, &["bad.txt"]);
-    assert!(output.stdout.is_empty());
-}
+crate::table::table!("compare");
 
 /// The line prices each write at the R of its time: where R is nearly 0 at the end, nothing changes, and where it is large only there,
 /// nearly all does.
@@ -133,39 +92,6 @@ fn the_advice_is_the_least_mean_bill() {
         _ => format!("at most {:.1} % above the best of each", 100.0 * (worst - 1.0)),
     };
     assert!(last.ends_with(&ends), "{last}");
-    let alike = ["--policies", "fifo,lru", "--frames", "2000,3000", "--asymmetry", "8"];
-    let alike = ebbpool.stdout(&[&base[..2], &alike[..]].concat());
-    let last = "over all 2 sizes no policy costs less than lru on average";
-    assert_eq!(alike.lines().find(is_advice), Some(last));
-    let one_place = ebbpool.stdout(&["compare", base[1], "--frames", "5%", "--asymmetry", "8"]);
-    assert!(!one_place.contains("over all"), "{one_place}");
-}
-
-#[test]
-fn the_answer_says_what_is_true_of_one_policy_and_of_policies_that_know_the_future() {
-    let ebbpool = Ebbpool::in_repository();
-    let answers = |policies: &str, frames: &str| {
-        let args = [
-            "compare", "zipf:pages=2000,refs=30000,write=0.3", "--at-end", "free", "--asymmetry", "32", "--frames", frames,
-            "--policies", policies,
-        ];
-        let table = ebbpool.stdout(&args);
-        let answers = table.lines().filter(|line| line.starts_with("at R=") || line.starts_with("over all "));
-        answers.map(String::from).collect::<Vec<String>>()
-    };
-    for alone in ["lru", "lru,lru"] {
-        let found = answers(alone, "3%");
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].contains("the bill of lru is "), "{found:?}");
-        assert!(!answers(alone, "3%,6%").iter().any(|line| line.contains("no policy")));
-    }
-    let found = answers("belady,lru", "3%,6%");
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("the bill of lru is "), "{found:?}");
-    assert!(found[0].contains("; belady, which knows the future, costs ") && found[0].ends_with(" % less"), "{found:?}");
-    let found = answers("belady,fifo,lru", "3%,6%");
-    assert!(found[0].contains("no online policy costs less than lru; belady, which knows the future, costs "), "{found:?}");
-    assert!(found[1].ends_with("no online policy costs less than lru on average"), "{found:?}");
 }
 
 #[test]
@@ -335,76 +261,13 @@ fn a_report_loads_no_other_files_and_contains_the_results() {
 }
 
 #[test]
-fn an_unwritable_report_fails_before_the_simulations() {
+fn files_that_end_early_are_refused_by_name() {
     let ebbpool = Ebbpool::in_scratch();
-    let to = &ebbpool.named("none/r.html");
-    // Simulating this many references would take minutes.
-    let trace = "zipf:pages=1000,refs=1000000000";
-    ebbpool.refused(&["compare", trace, "--frames", "9", "--report", to], 1, &["r.html"]);
-}
-
-#[test]
-fn bad_files_are_refused_by_name() {
-    let ebbpool = Ebbpool::in_scratch();
-    let native = fs::read(sample("pg-tatp")).expect("the sample");
-    let zst = &ebbpool.named("z.txt.zst");
-    ebbpool.stdout(&["trace", "convert", "zipf:refs=100000", zst]);
-    let packed = fs::read(zst).expect("a trace");
-    let cases = [
-        (ebbpool.file("bad.txt", "R 1\nR x\n"), vec!["bad.txt", "2"]),
-        (ebbpool.file("empty.txt", "# nothing\n"), vec!["empty.txt", "empty"]),
-        (ebbpool.file("cut.parquet", &native[..native.len() / 2]), vec!["cut.parquet"]),
-        (ebbpool.file("cut.txt.zst", &packed[..packed.len() / 2]), vec!["cut.txt.zst"]),
-        (ebbpool.file("odd.u32", [1, 2, 3]), vec!["odd.u32"]),
-        (ebbpool.named("none.txt"), vec!["none.txt"]),
-    ];
-    for (path, words) in cases {
-        ebbpool.refused(&["compare", &path, "--frames", "2"], 1, &words);
-    }
-}
-
-#[test]
-fn extreme_asymmetries_are_printed_with_an_exponent() {
-    let ebbpool = Ebbpool::in_scratch();
-    let zipf = "zipf:pages=300,refs=6000,write=0.5";
-    let at = ["--frames", "10%", "--asymmetry", "1e15,1e-9", "--policies", "lru,ebb"];
-    let compared = ebbpool.stdout(&[&["compare", zipf], &at[..]].concat());
-    for label in ["R = 1e15 ", "R = 1e-9 "] {
-        assert!(compared.contains(label), "no {label}: {compared}");
-    }
-    for command in AT_AN_ASYMMETRY {
-        for ratio in ["1e15", "1e-9"] {
-            let text = ebbpool.stdout(&at_an_asymmetry(command, zipf, ratio));
-            assert!(text.contains(ratio), "{command:?}: {text}");
-            let longest = text.lines().map(|line| line.chars().count()).max();
-            assert!(longest.is_some_and(|most| most < 160), "{command:?}: {text}");
-        }
-    }
-}
-
-/// Commands about a trace at one asymmetry.
-const AT_AN_ASYMMETRY: [&str; 3] = ["run --frames 30 --policy lru", "curve --policies lru", "bound --frames 30"];
-
-fn at_an_asymmetry<'a>(command: &'a str, trace: &'a str, ratio: &'a str) -> Vec<&'a str> {
-    command.split(' ').chain([trace, "--asymmetry", ratio]).collect()
-}
-
-/// With larger ones bills would not be finite: tables had `inf`, and JSON null.
-#[test]
-fn asymmetries_above_1e15_are_refused_wherever_one_is_read() {
-    let ebbpool = Ebbpool::in_scratch();
-    let zipf = "zipf:pages=300,refs=6000";
-    let changes = ebbpool.file("changes.csv", "0,4\n3000,2e15\n");
-    let file = format!("file:{changes}");
-    let compare = "compare --frames 30";
-    for ratio in ["1e308", "1.1e15", "rm1:base=1e16", "rm2:base=1e16", &file] {
-        for command in [compare, AT_AN_ASYMMETRY[0]] {
-            let code = if ratio == file { 1 } else { 2 };
-            ebbpool.refused(&at_an_asymmetry(command, zipf, ratio), code, &["0 to 1e15"]);
-        }
-    }
-    for command in &AT_AN_ASYMMETRY[1..] {
-        ebbpool.refused(&at_an_asymmetry(command, zipf, "1e308"), 2, &["0 to 1e15"]);
+    ebbpool.stdout(&["trace", "convert", "zipf:refs=100000", "z.txt.zst"]);
+    for (whole, cut) in [(sample("pg-tatp").into(), "cut.parquet"), (ebbpool.path("z.txt.zst"), "cut.txt.zst")] {
+        let bytes = fs::read(whole).expect("a trace");
+        ebbpool.file(cut, &bytes[..bytes.len() / 2]);
+        ebbpool.refused(&["compare", cut, "--frames", "2"], 1, &[cut]);
     }
 }
 
@@ -457,16 +320,9 @@ fn compare_spans_asymmetries_that_change() {
         assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
     }
     let table = ebbpool.stdout(&["compare", ZIPF, "--frames", "9", "--asymmetry", "8,rm1:base=25,epoch=2000"]);
-    let long = table.lines().find(|line| line.starts_with("R = rm1"));
-    assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
     let sentence = |line: &str| line.starts_with("at R=") || line.starts_with("over all ");
     let fits = |line: &str| line.chars().count() <= 80 || sentence(line);
     assert!(table.lines().skip(1).all(fits), "{table}");
-    for (list, word) in [("8,rm3", "rm3"), ("", "no asymmetry"), ("rm1:base=25,reading=literal", "reading")] {
-        ebbpool.refused(&["compare", ZIPF, "--asymmetry", list], 2, &[word]);
-    }
-    let missing = ["compare", ZIPF, "--asymmetry", "8,file:/no/such.csv"];
-    ebbpool.refused(&missing, 1, &["/no/such.csv"]);
 }
 
 #[test]
@@ -499,101 +355,6 @@ fn compare_on_a_flash_device_shows_its_relative_lifetime() {
     let expected = format!("live {:.1} times as long as fifo", times("fifo"));
     assert!(without.contains(&expected), "{expected} in {without}");
     assert!(times("fifo") > times("lru") && times("lru") > 1.1);
-
-    let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
-    let args = ["compare", ZIPF, "--frames", "5%", "--policies", "lru,cflru:window=1"];
-    let fresh = ebbpool.stdout(&[&args[..], &fresh].concat());
-    assert!(fresh.contains("has not reached a steady state (no block"), "{fresh}");
-}
-
-#[test]
-fn a_policy_under_which_the_device_fails_is_never_the_best() {
-    let ebbpool = Ebbpool::in_scratch();
-    let chip = "name = \"weak\"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\n\
-        read_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\n\
-        endurance = 60\nsource = \"made to wear out\"\n";
-    let device = format!("flash:{}", ebbpool.file("weak.toml", chip));
-    let trace = "zipf:pages=600,refs=120000,write=0.5";
-    let args = |policies: &'static str| ["compare", trace, "--frames", "5%", "--device", &device, "--policies", policies];
-    let compare = |policies: &'static str, more: &[&str]| ebbpool.stdout(&[&args(policies)[..], more].concat());
-    // The device of LRU fails early in the trace, so that its bill covers fewer references.
-    let table = compare("lru,cflru:window=1", &[]);
-    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).expect("a line");
-    assert!(line("lru").ends_with("failed"), "{table}");
-    assert!(line("cflru:window=1").contains('*'), "{table}");
-    assert!(table.contains("lifetimes cannot be compared: under lru the device failed"), "{table}");
-    assert!(table.contains("cflru:window=1 has the smallest time"), "{table}");
-    let all_failed = ebbpool.run(&args("lru,fifo"));
-    let table = String::from_utf8_lossy(&all_failed.stdout).into_owned();
-    assert!(table.contains("lifetimes cannot be compared"), "{table}");
-    let message = errors(&all_failed);
-    assert_eq!(all_failed.status.code(), Some(1), "{message}");
-    assert!(message.contains("failed in every run"), "{message}");
-    let all = ebbpool.run(&[&args("lru,fifo")[..], &["--format", "json"]].concat());
-    let rows: Value = serde_json::from_slice(&all.stdout).expect("JSON");
-    for row in rows.as_array().expect("rows") {
-        assert!(row["joules_per_reference"].is_null(), "{row}");
-        let why = row["failed"].as_str();
-        assert!(why.is_some_and(|why| why.contains("worn out")), "{row}");
-    }
-    let run = ["run", trace, "--frames", "5%", "--device", &device];
-    let message = errors(&ebbpool.run(&[&run[..], &["--policy", "lru"]].concat()));
-    assert_eq!(message.matches("the device failed").count(), 1, "{message}");
-    let csv = compare("lru,cflru:window=1", &["--format", "csv"]);
-    let failures: Vec<bool> = csv.lines().skip(1).map(|line| line.contains("the device failed")).collect();
-    assert_eq!(failures, [true, false], "{csv}");
-    compare("lru,cflru:window=1", &["--report", "r.html"]);
-    assert!(ebbpool.text("r.html").contains("\"failed\":\"the device failed: "), "the report knows");
-}
-
-#[test]
-fn several_traces_and_seeds_end_in_one_table() {
-    let ebbpool = Ebbpool::in_repository();
-    let args = [
-        "compare", "zipf:pages=1000,refs=10000", "uniform:pages=500,refs=10000", "--policies", "lru,cflru,clock", "--frames",
-        "2%,5%,10%,20%", "--asymmetry", "1,8", "--seeds", "5",
-    ];
-    let text = ebbpool.stdout(&args);
-    let is_sentence = |line: &&str| line.starts_with("over ") || line.contains("geometric means");
-    let mut of_tables = text.lines().filter(|line| !is_sentence(line));
-    assert_eq!(of_tables.find(|line| line.chars().count() > 80), None);
-    assert!(text.contains("zipf:pages=1000,refs=10000: 5 seeds\n"), "{text}");
-    assert!(text.contains(" ±"), "{text}");
-    let answer = text.lines().last().expect("an answer");
-    let begin = "over 2 traces, 5 seeds, 4 sizes and 2 asymmetries cflru is the one to take: ";
-    assert!(answer.starts_with(begin), "{answer}");
-    let rows: Vec<Value> = serde_json::from_str(&ebbpool.stdout(&[&args[..], &["--format", "json"]].concat())).expect("JSON");
-    assert_eq!(rows.len(), 10 * 3 * 4 * 2);
-    for (format, parts) in [
-        ("markdown", ["| R = 8 | ", "| :--- | ---: |", "| policy | over lru | "]),
-        ("latex", ["\\begin{tabular}{lrrrr}", "\\caption{", "10\\%"]),
-    ] {
-        let text = ebbpool.stdout(&[&args[..], &["--format", format]].concat());
-        for part in parts {
-            assert!(text.contains(part), "{format}, {part}: {text}");
-        }
-    }
-}
-
-/// The name in a trace is of its author's choice.
-#[test]
-fn a_name_with_control_characters_stays_on_its_line() {
-    let ebbpool = Ebbpool::in_scratch();
-    let name = r#"red\u001b[31m\n\n# b\n| x | y |"#;
-    let trace = format!("# ebbpool.name=\"{name}\"\nR 1\nW 2\nR 4\nW 3\n");
-    let trace = ebbpool.file("t.txt", trace);
-    let args = [trace.as_str(), "--policies", "lru", "--frames", "1"];
-    for (command, format, first) in
-        [("compare", "table", 0), ("compare", "markdown", 0), ("compare", "latex", 2), ("curve", "table", 0)]
-    {
-        let text = ebbpool.stdout(&[&[command], &args[..], &["--format", format]].concat());
-        assert!(!text.contains('\u{1b}'), "{command} {format}: {text}");
-        let line = text.lines().nth(first).expect("a line");
-        let whole = line.contains("red") && line.contains("4 references");
-        assert!(whole, "{command} {format}: {text}");
-    }
-    let info = ebbpool.stdout(&["trace", "info", &trace]);
-    assert!(!info.contains('\u{1b}') && info.contains("31m\\n\\n# b"), "{info}");
 }
 
 /// The answers of the traces before are printed, and so are the finished results of the later one.
@@ -627,20 +388,5 @@ fn an_interrupt_in_a_later_trace_prints_what_is_finished() {
         }
         let page = ebbpool.text("r.html");
         assert!(page.contains("zipf:pages=500,refs=5000"));
-    }
-}
-
-#[test]
-fn seeds_need_a_generator() {
-    let ebbpool = Ebbpool::in_repository();
-    for (args, text) in [
-        (vec![sample("pg-tpcc")], "no trace here is one"),
-        (vec![], "required"),
-        (vec!["zipf:pages=100,refs=100".into(), "--concat".into()], "cannot be used with"),
-    ] {
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let args = [&["compare"][..], &args, &["--seeds", "3"]].concat();
-        let error = errors(&ebbpool.run(&args));
-        assert!(error.contains(text), "{error}");
     }
 }

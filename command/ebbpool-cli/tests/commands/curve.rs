@@ -4,30 +4,9 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, data_of};
 
-const TRACE: &str = "zipf:pages=3000,refs=60000,write=0.3";
+crate::table::table!("curve");
 
-#[test]
-fn a_sample_of_all_pages_equals_compare() {
-    let ebbpool = Ebbpool::in_repository();
-    let shared = [
-        "--frames", "20,100,3%", "--policies", "lru,cflru,cfdc,fd-exact,belady,informed", "--warmup", "10%", "--at-end",
-        "flush", "--asymmetry", "8",
-    ];
-    let curve = ebbpool.rows(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
-    let compare = ebbpool.rows(&[&["compare", TRACE], &shared[..]].concat());
-    assert_eq!(curve.len(), 18);
-    for row in &curve {
-        let same = |other: &&Value| other["policy"] == row["policy"] && other["frames"] == row["frames"];
-        let other = compare.iter().find(same).expect("the same result");
-        for field in [
-            "trace", "asymmetry", "references", "warmup", "distinct_pages", "hits", "misses", "reads", "writes", "dirty_left",
-            "hit_ratio", "cost", "page_size", "bytes_read",
-        ] {
-            assert_eq!(row[field], other[field], "{field} of {row}");
-        }
-        assert_eq!((&row["method"], &row["error"]), (&"exact".into(), &0.0.into()));
-    }
-}
+const TRACE: &str = "zipf:pages=3000,refs=60000,write=0.3";
 
 #[test]
 fn sampled_figures_have_errors_and_lru_is_exact() {
@@ -71,9 +50,6 @@ fn a_target_names_the_smallest_memory() {
     let last = table.lines().find(is_answer).expect("an answer");
     assert!(last.starts_with("writes -50% against lru with 100 frames"), "{last}");
     assert!(last.contains("lru needs") && last.contains("cflru needs"), "{last}");
-    let never = ebbpool.stdout(&["curve", TRACE, "--policies", "lru,cflru", "--target", "reads 10"]);
-    let says = "reads 10: no memory is enough for lru, cflru";
-    assert!(never.lines().any(|line| line == says), "{never}");
 }
 
 #[test]
@@ -90,19 +66,6 @@ fn clean_pools_stand_beside_runs_of_fd_static() {
     }
     let table = ebbpool.stdout(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
     assert!(table.contains("clean=150"), "{table}");
-}
-
-#[test]
-fn results_do_not_depend_on_threads_or_on_stored_results() {
-    let ebbpool = Ebbpool::in_repository();
-    let args = |more: &[&'static str]| {
-        let args = ["curve", TRACE, "--policies", "cflru,casa", "--sample", "25%", "--target", "bill -10%"];
-        ebbpool.stdout(&[&args[..], more].concat())
-    };
-    let one = args(&["--no-cache", "--threads", "1"]);
-    assert_eq!(one, args(&["--no-cache", "--threads", "2"]));
-    assert_eq!(one, args(&[]));
-    assert_eq!(one, args(&[]));
 }
 
 #[test]
@@ -136,37 +99,4 @@ fn without_a_target_the_report_is_about_the_knee() {
         panic!("no mark");
     };
     assert_eq!((frames, what), (&1000.into(), &"knee".into()));
-}
-
-#[test]
-fn the_table_explains_the_errors_that_it_has_and_names_policies_on_all_pages() {
-    let ebbpool = Ebbpool::in_repository();
-    let table = |policies: &str, sample: &str| {
-        ebbpool.stdout(&[
-            "curve", "zipf:pages=30000,refs=100000,write=0.3", "--policies", policies, "--frames", "10%,20%", "--sample",
-            sample,
-        ])
-    };
-    let line = "ebb ran on all pages, since a sample does not estimate it without bias";
-    let sampled = table("lru,cflru,ebb", "10%");
-    assert!(sampled.contains("± is the error"), "{sampled}");
-    assert!(sampled.lines().any(|other| other == line), "{sampled}");
-    let exact = table("lru,ebb", "10%");
-    assert!(!exact.contains('±'), "{exact}");
-    assert!(exact.lines().any(|other| other == line), "{exact}");
-    let all = table("cflru,ebb", "100%");
-    assert!(!all.contains('±') && !all.contains("ran on"), "{all}");
-}
-
-#[test]
-fn invalid_arguments_are_refused() {
-    let ebbpool = Ebbpool::in_repository();
-    ebbpool.refused(&["curve", TRACE, "--target", "writes 50%"], 2, &["writes -50%"]);
-    ebbpool.refused(&["curve", TRACE, "--sample", "0%"], 2, &["above 0%"]);
-    ebbpool.refused(&["curve", TRACE, "--sample", "0.5"], 2, &["per cent"]);
-    ebbpool.refused(&["curve", TRACE, "--baseline", "lru@0"], 2, &["memory size"]);
-    ebbpool.refused(&["curve", TRACE, "--baseline", "unknown@3%"], 2, &["unknown"]);
-    ebbpool.refused(&["curve", TRACE, TRACE], 2, &["--concat"]);
-    ebbpool.refused(&["curve", TRACE, "--policies", "cflru-e"], 2, &["--device"]);
-    ebbpool.refused(&["curve", TRACE, "--warmup", "60000"], 2, &["--warmup"]);
 }

@@ -2,15 +2,14 @@
 
 use std::fs;
 
-use serde_json::Value;
+use crate::harness::{Ebbpool, ROOT};
 
-use crate::harness::{Ebbpool, ROOT, SMALL_FLASH};
+crate::table::table!("devices");
 
 #[test]
 fn the_list_and_the_details_of_devices_fit_80_columns() {
     let ebbpool = Ebbpool::in_repository();
     let list = ebbpool.stdout(&["devices"]);
-    assert!(list.contains("\nflash-136 "), "{list}");
     let names: Vec<&str> =
         list.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names.len(), 43);
@@ -20,35 +19,6 @@ fn the_list_and_the_details_of_devices_fit_80_columns() {
             assert!(line.chars().count() <= 80, "{line}");
         }
     }
-    for words in ["\nsd-a1 ", "4 TB (0.32 to 48)", "3.5 PB (3.5 to 16.8)"] {
-        assert!(list.contains(words), "{list}");
-    }
-    let card = ebbpool.stdout(&["devices", "sd-a1"]);
-    assert!(card.contains("survives 1000 (300 to 3000) erases"), "{card}");
-    let disk = ebbpool.stdout(&["devices", "hdd1"]);
-    assert!(disk.contains("no endurance: writes do not wear"), "{disk}");
-    let one = ebbpool.stdout(&["devices", "flash-136"]);
-    for words in ["136.2, the one that policies use", "680.4 random reads"] {
-        assert!(one.contains(words), "{one}");
-    }
-}
-
-#[test]
-fn devices_are_printed_as_json_and_toml() {
-    let ebbpool = Ebbpool::in_scratch();
-    let all = ebbpool.json(&["devices"]);
-    assert_eq!(all.as_array().map(Vec::len), Some(43));
-    let dc = ebbpool.json(&["devices", "micron-9200"]);
-    assert_eq!(dc["name"], "nvme-dc-9200");
-    assert_eq!(dc["asymmetry"], "steady");
-    assert_eq!(dc["policy_asymmetry"], dc["asymmetries"]["steady"]);
-    let qd1 = dc["asymmetries"]["qd1"].as_f64().expect("known");
-    assert!((qd1 - 21.0 / 92.0).abs() < 1e-12, "{qd1}");
-    assert_eq!(dc["asymmetries"]["chip"], Value::Null);
-    assert_eq!(dc["figures"]["read_us"]["basis"], "datasheet");
-    let toml = ebbpool.stdout(&["devices", "micron-9200", "--format", "toml"]);
-    let mine = ebbpool.file("mine.toml", toml);
-    assert_eq!(ebbpool.json(&["devices", &mine]), dc);
 }
 
 #[test]
@@ -79,69 +49,6 @@ fn a_replay_on_a_flash_device_agrees_with_theory() {
     assert_eq!((&fresh["programs"], &fresh["erases"]), (&5000.into(), &0.into()));
     assert!(fresh["write_amplification"].is_null());
     assert!(fresh["not_steady"].is_string(), "a run without erases says so");
-}
-
-#[test]
-fn impossible_flash_devices_are_refused() {
-    let ebbpool = Ebbpool::in_scratch();
-    let zipf = "zipf:pages=3000,refs=600";
-    for (device, words) in [
-        ("flash:slc-mt29f4g08aaa,blocks=8", "blocks="),
-        ("flash:slc-mt29f4g08aaa,blok=64", "did you mean 'blocks'"),
-        ("flash:slc-mt29f4g08aaa,pages_per_block=0", "pages_per_block"),
-        ("flash:none", "slc-mt29f4g08aaa"),
-        ("flash:slc-mt29f4g08aaa,blocks=100000000000", "from 1 to 268435456"),
-    ] {
-        ebbpool.refused(&["device", "replay", zipf, "--device", device], 2, &[words]);
-        let run = ["run", zipf, "--policy", "lru", "--frames", "9", "--device", device];
-        ebbpool.refused(&run, 2, &[words]);
-    }
-}
-
-#[test]
-fn the_highest_page_of_a_trace_sizes_a_flash_device_before_the_run() {
-    let ebbpool = Ebbpool::in_scratch();
-    let sparse = ebbpool.file("t.txt", "R 1\nW 7000\nW 3\nW 99999999\nR 2\n");
-    let words = ["numbered up to 99999999", "blocks=1953128 is the least"];
-    let replay = ["device", "replay", &sparse, "--device", SMALL_FLASH];
-    ebbpool.refused(&replay, 2, &words);
-    let on = ["--frames", "2", "--device", SMALL_FLASH];
-    let compare = ["compare", &sparse, "--report", "r.html"];
-    ebbpool.refused(&[&compare[..], &on].concat(), 2, &words);
-    assert!(!ebbpool.path("r.html").exists(), "no page without results");
-    let run = ["run", &sparse, "--policy", "lru"];
-    ebbpool.refused(&[&run[..], &on].concat(), 2, &words);
-    // The device that the message names is enough.
-    let enough = SMALL_FLASH.replace("blocks=64", "blocks=140");
-    let near = ebbpool.file("near.txt", "R 1\nW 7000\nW 3\nR 2\n");
-    let refused = ebbpool.run(&["device", "replay", &near, "--device", SMALL_FLASH]);
-    let message = crate::harness::errors(&refused);
-    let blocks = message.split("blocks=").nth(1).expect("a remedy");
-    let blocks = blocks.split(' ').next().expect("a number");
-    let enough = enough.replace("blocks=140", &format!("blocks={blocks}"));
-    ebbpool.stdout(&["device", "replay", &near, "--device", &enough]);
-}
-
-#[test]
-fn bytes_per_day_that_are_no_rate_are_refused() {
-    let ebbpool = Ebbpool::in_scratch();
-    for bytes in ["-5", "nan", "0", "inf", "1e300", "0GB", "10GB/x", "many"] {
-        let replay = ["device", "replay", "zipf:pages=30,refs=60"];
-        let on = ["--device", SMALL_FLASH, "--bytes-per-day", bytes];
-        let words = ["--bytes-per-day", bytes, "above 0, such as 10GB"];
-        ebbpool.refused(&[&replay[..], &on].concat(), 2, &words);
-    }
-}
-
-#[test]
-fn unknown_devices_are_refused() {
-    let ebbpool = Ebbpool::in_scratch();
-    ebbpool.refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);
-    ebbpool.refused(&["devices", "/no/such.toml"], 1, &["/no/such.toml: cannot read"]);
-    ebbpool.refused(&["devices", "--format", "toml"], 2, &["name it"]);
-    ebbpool.refused(&["devices", "ssd1", "--markdown"], 2, &["--markdown"]);
-    let wrong = ebbpool.file("wrong.toml", "name = \"x\"\ncolour = 1\n");
-    ebbpool.refused(&["devices", &wrong], 1, &["wrong.toml, line 2", "`colour`"]);
 }
 
 #[test]

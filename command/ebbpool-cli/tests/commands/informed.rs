@@ -2,38 +2,9 @@
 
 use crate::harness::Ebbpool;
 
+crate::table::table!("informed");
+
 const ZIPF: &str = "zipf:pages=2000,refs=60000,read-alpha=0.6,write-alpha=1.2,write=0.3";
-
-#[test]
-fn other_traces_are_refused_with_the_generators_that_know_their_probabilities() {
-    let ebbpool = Ebbpool::in_scratch();
-    let file = ebbpool.file("t.txt", "W 1\nR 2\nR 1\n");
-    let words = ["informed", "probabilities", "zipf, uniform, self-similar"];
-    for trace in [file.as_str(), "tpcc:warehouses=1,refs=1000", "scan-mix:refs=1000"] {
-        for policy in ["informed", "ace:policy=informed"] {
-            let run = ["run", trace, "--policy", policy, "--frames", "2"];
-            ebbpool.refused(&run, 2, &words);
-            let policies = format!("lru,{policy}");
-            for command in ["compare", "curve"] {
-                ebbpool.refused(&[command, trace, "--policies", &policies], 2, &words);
-            }
-        }
-    }
-}
-
-#[test]
-fn all_leaves_it_out_and_a_list_may_name_it() {
-    let ebbpool = Ebbpool::in_scratch();
-    let frames = ["--frames", "60", "--asymmetry", "4"];
-    let compared = |policies: &str| {
-        let args = ["compare", ZIPF, "--policies", policies];
-        let rows = ebbpool.rows(&[&args[..], &frames].concat());
-        let name = |row: &serde_json::Value| row["policy"].as_str().expect("a name").to_string();
-        rows.iter().map(name).collect::<Vec<String>>()
-    };
-    assert!(!compared("all").contains(&"informed".to_string()));
-    assert_eq!(compared("lru,informed"), ["lru", "informed"]);
-}
 
 #[test]
 fn compare_says_how_far_the_best_online_policy_is() {

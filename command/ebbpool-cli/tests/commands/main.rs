@@ -23,7 +23,9 @@ mod reproduce;
 mod run;
 mod schema;
 mod shell;
-mod sizes;
+mod sizes {
+    crate::table::table!("sizes");
+}
 mod sqlite;
 mod sqlite_check;
 mod sqlite_health;
@@ -31,8 +33,8 @@ mod sqlite_libraries;
 mod sqlite_names;
 mod sqlite_program;
 mod sqlite_system;
-mod test_script;
 mod table;
+mod test_script;
 mod trace;
 
 /// What takes long, and what hardly a mutant needs.

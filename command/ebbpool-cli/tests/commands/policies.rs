@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, ROOT};
 
+crate::table::table!("policies");
+
 const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,pages_per_block=16,rho=0.8,precondition=full";
 
 /// The arguments of a run, up to the name of the policy.
@@ -47,29 +49,6 @@ fn a_policy_is_explained_with_its_parameters() {
             assert!(text.contains(&line), "{}: {line}", entry.name);
         }
     }
-    let exact = ebbpool.stdout(&["policies", "fd-exact:group=64"]);
-    assert!(exact.starts_with("fd-buffer:group=64,cost=exact\n"));
-    assert!(exact.contains("  group=64 (default 1)\n"));
-    assert!(exact.contains("  cost=exact (default paper)\n"));
-    assert!(exact.lines().all(|line| line.chars().count() <= 80));
-    ebbpool.refused(&["policies", "lur"], 2, &["did you mean 'lru'?"]);
-    ebbpool.refused(&["policies", "lru:cluster=x"], 2, &["0 to 1048576"]);
-    ebbpool.refused(&["policies", "lru", "--markdown"], 2, &[]);
-}
-
-#[test]
-fn erase_counts_need_a_simulated_device() {
-    let ebbpool = Ebbpool::in_repository();
-    for policy in ["cflru-e", "dl-cflru-e"] {
-        let args = [&RUN[..], &[policy]].concat();
-        ebbpool.refused(&args, 2, &[policy, "plain asymmetry", "--device flash:"]);
-        let on_profile = [&args[..], &["--device", "nvme-dc-generic"]].concat();
-        ebbpool.refused(&on_profile, 2, &[policy]);
-        let on_flash = [&args[..], &["--device", FLASH]].concat();
-        let result = ebbpool.json(&on_flash);
-        assert_eq!(result["policy"], policy);
-        assert!(result["writes"].as_u64() > Some(0));
-    }
 }
 
 #[test]
@@ -99,26 +78,4 @@ fn the_default_policies_are_those_of_the_papers_and_ebb_in_every_format() {
     assert_eq!(rows.collect::<Vec<_>>(), names);
     let table = ebbpool.stdout(&args);
     assert!(names.iter().all(|name| table.contains(&format!("\n{name} "))), "{table}");
-}
-
-#[test]
-fn clusters_can_have_the_size_of_an_erase_block() {
-    let ebbpool = Ebbpool::in_repository();
-    let auto = ebbpool.json(&[&RUN[..], &["lru:cluster=auto", "--device", FLASH]].concat());
-    assert_eq!(auto["policy"], "lru:cluster=16");
-    let sixteen = ebbpool.json(&[&RUN[..], &["lru:cluster=16", "--device", FLASH]].concat());
-    assert_eq!(auto["cluster_switches"], sixteen["cluster_switches"]);
-    let plain = [&RUN[..], &["lru:cluster=auto"]].concat();
-    ebbpool.refused(&plain, 2, &["plain asymmetry", "cluster=64"]);
-}
-
-#[test]
-fn padding_is_counted_separately() {
-    let ebbpool = Ebbpool::in_repository();
-    let padded = ebbpool.json(&[&RUN[..], &["bplru:block=16,padding=true"]].concat());
-    let plain = ebbpool.json(&[&RUN[..], &["bplru:block=16"]].concat());
-    assert_eq!(padded["reads"], plain["reads"]);
-    assert_eq!(plain["padding_reads"], 0);
-    assert!(padded["padding_reads"].as_u64() > Some(0));
-    assert!(padded["writes"].as_u64() > plain["writes"].as_u64());
 }

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, errors, interrupted, number, wait_until};
 
+crate::table::table!("replay");
+
 const TRACE: &str = "scan-mix:pages=500,refs=12000,scans=4,scan-length=80,write=0.35,seed=3";
 
 /// The engines that this system has.
@@ -70,46 +72,14 @@ fn one_thread_on_a_real_file_has_the_counts_of_run() {
     assert!(pages >= 500, "{pages}");
 }
 
-/// A pool does not do what a server does beside replacement: `replay` refuses a policy that does, and has the counts of `run` with the
-/// same policy where it does nothing of the kind.
+/// `replay` has the counts of `run` also with the policies of servers, where they do nothing beside replacement.
 #[test]
-fn policies_of_servers_are_refused_where_they_write_by_themselves() {
+fn policies_of_servers_that_only_replace_have_the_counts_of_run() {
     let ebbpool = Ebbpool::in_scratch();
-    let base = ["--memory", "--frames", "40", "--asymmetry", "8"];
-    for policy in [
-        "innodb",
-        "sqlite:commit=20",
-        "postgres:checkpoint_writes=500",
-        "postgres:rate=1000",
-        "postgres:bgwriter_lru_maxpages=0,checkpoint_timeout=2,rate=1000",
-    ] {
-        let listed = format!("lru,{policy}");
-        let replay = [&["replay", TRACE, "--policies", &listed], &base[..]].concat();
-        ebbpool.refused(&replay, 2, &[policy, "ebbpool run simulates it"]);
-    }
     for policy in ["innodb:max_dirty_pages_pct=100", "sqlite", "postgres", "postgres:rate=1000,bgwriter_lru_maxpages=0"] {
         let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
         same_as_run(&ebbpool, &shared, &["--memory"]);
     }
-    let timed = "time,page,op\n0,1,w\n1,2,r\n2,3,w\n3,1,w\n";
-    fs::write(ebbpool.path("timed.csv"), timed).expect("a trace");
-    let columns = "page=page,write=op:w,time=time";
-    let replay = ["replay", "timed.csv", "--columns", columns, "--memory"];
-    let replay = [&replay[..], &["--frames", "2", "--policy"]].concat();
-    ebbpool.refused(&[&replay[..], &["postgres"]].concat(), 2, &["times and rings of timed.csv", "ebbpool run simulates it"]);
-    ebbpool.stdout(&[&replay[..], &["clock"]].concat());
-}
-
-#[test]
-fn all_policies_of_a_pool_leave_out_those_of_servers() {
-    let ebbpool = Ebbpool::in_scratch();
-    let trace = "uniform:pages=50,refs=300,write=0.5";
-    let replay = ["replay", trace, "--memory", "--frames", "20"];
-    let rows = ebbpool.json(&[&replay[..], &["--policies", "all"]].concat());
-    let rows = rows.as_array().expect("an array");
-    assert!(rows.len() > 30, "{}", rows.len());
-    let of_server = |row: &&Value| ["innodb", "postgres", "sqlite"].map(Value::from).contains(&row["policy"]);
-    assert_eq!(rows.iter().find(of_server), None);
 }
 
 /// The time of the write of a page that the warm-up left dirty is left out, as the write is.
@@ -262,24 +232,6 @@ fn foreign_files_are_not_changed() {
 }
 
 #[test]
-fn wrong_usage_is_refused() {
-    let ebbpool = Ebbpool::in_scratch();
-    let on = |more: &[&'static str]| -> Vec<&'static str> { [&["replay", TRACE, "--memory", "--frames", "20"], more].concat() };
-    ebbpool.refused(&on(&["--policy", "belady"]), 2, &["future references"]);
-    ebbpool.refused(&on(&["--policies", "lru,belady"]), 2, &["belady"]);
-    ebbpool.refused(&on(&["--policy", "lru", "--page-size", "3000"]), 2, &["power of two"]);
-    ebbpool.refused(&on(&["--policy", "lru", "--warmup", "100%"]), 2, &["--warmup"]);
-    ebbpool.refused(&on(&["--policy", "lru", "--file", "x"]), 2, &["--memory"]);
-    ebbpool.refused(&on(&[]), 2, &["--policy"]);
-    fs::write(ebbpool.path("far.txt"), "R 1\nW 9000000000000000\n").expect("a trace");
-    let far = ["replay", "far.txt", "--memory", "--frames", "2", "--policy", "lru"];
-    ebbpool.refused(&far, 2, &["number its pages from 0"]);
-    fs::write(ebbpool.path("last.txt"), "R 18446744073709551615\n").expect("a trace");
-    let last = ["replay", "last.txt", "--memory", "--frames", "2", "--policy", "lru"];
-    ebbpool.refused(&last, 2, &["number the pages"]);
-}
-
-#[test]
 fn several_threads_replay_every_reference() {
     let ebbpool = Ebbpool::in_scratch();
     let place = ["--file", "pages", "--create", "--frames", "60", "--threads", "4"];
@@ -308,28 +260,6 @@ fn several_threads_replay_every_reference() {
         assert_eq!(sum("pages_written"), count("writes") + count("dirty_before"));
         assert_eq!(sum("pages_read"), count("reads") + count("padding_reads"));
     }
-}
-
-#[test]
-fn policies_are_compared_on_the_same_file() {
-    let ebbpool = Ebbpool::in_scratch();
-    let args = [
-        "replay", TRACE, "--file", "pages", "--create", "--frames", "60", "--policies", "lru,cflru:window=0.5", "--asymmetry",
-        "8",
-    ];
-    let results = ebbpool.json(&args);
-    let results = results.as_array().expect("a list");
-    assert_eq!(results.len(), 2);
-    for (result, policy) in results.iter().zip(["lru", "cflru:window=0.5"]) {
-        let alone = ebbpool.json(&["run", TRACE, "--policy", policy, "--frames", "60", "--asymmetry", "8"]);
-        for name in ["policy", "reads", "writes", "dirty_left", "cost"] {
-            assert_eq!(result[name], alone[name], "{name} of {policy}");
-        }
-    }
-    let table = ebbpool.stdout(&args);
-    let header = table.lines().find(|line| line.contains("written"));
-    assert!(header.is_some_and(|line| line.contains("seconds")), "{table}");
-    assert_eq!(table.lines().filter(|line| line.contains("MiB")).count(), 2, "{table}");
 }
 
 #[test]
@@ -382,4 +312,8 @@ fn an_interrupted_replay_prints_its_counts_and_leaves_the_file_intact() {
     assert_eq!(number(&result["hits"]) + number(&result["misses"]), done);
     assert!(number(&result["verified_pages"]) > 10);
     ebbpool.stdout(&[&replay[..], &short].concat());
+}
+
+mod slow {
+    crate::table::table!("replay_slow");
 }
