@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::harness::{Ebbpool, errors};
+use crate::harness::Ebbpool;
+
+crate::table::table!("advise");
 
 const TRACE: &str = "zipf:pages=2000,refs=40000,write=0.3";
 
@@ -71,20 +73,6 @@ fn the_page_fits_a_screen() {
 }
 
 #[test]
-fn what_is_not_known_is_null_and_the_page_names_the_option() {
-    let ebbpool = Ebbpool::in_repository();
-    let args = ["advise", TRACE, "--frames", "100"];
-    let advice = ebbpool.json(&args);
-    for field in ["reads_per_second", "bytes_written_per_day", "life_years", "bytes"] {
-        assert!(advice["now"][field].is_null(), "{field}: {advice}");
-    }
-    let page = ebbpool.stdout(&args);
-    for option in ["--duration", "--page-size", "--now", "--device or --asymmetry"] {
-        assert!(page.contains(option), "no {option}: {page}");
-    }
-}
-
-#[test]
 fn a_native_trace_with_times_has_its_own_clock() {
     let ebbpool = Ebbpool::in_scratch();
     let schema = parquet::schema::parser::parse_message_type(
@@ -141,86 +129,6 @@ fn a_native_trace_with_times_has_its_own_clock() {
     // A rate in the request overrules the times.
     let advice = ebbpool.json(&["advise", "timed.parquet", "--frames", "10", "--rate", "7"]);
     assert_eq!(advice["arrivals"]["references_per_second"], 7.0);
-}
-
-#[test]
-fn a_report_is_a_page_and_no_input_is_overwritten() {
-    let ebbpool = Ebbpool::in_scratch();
-    ebbpool.stdout(&["trace", "convert", TRACE, "my.txt"]);
-    ebbpool.stdout(&["advise", "my.txt", "--frames", "100", "--report", "advice.html"]);
-    let page = ebbpool.text("advice.html");
-    assert!(page.starts_with("<!DOCTYPE html>"));
-    let command = "with <code>ebbpool advise my.txt --frames 100 --report advice.html</code>";
-    for part in [
-        "<title>Advice on my.txt - Ebbpool</title>", "<p class=\"answer\">", "role=\"note\"",
-        "--duration, --rate or --writes-per-day say it", "<svg class=\"figure\"", "<b class=\"mark\">then</b>", " UTC</time>",
-        command,
-    ] {
-        assert!(page.contains(part), "no {part}");
-    }
-    ebbpool.refused(&["advise", "my.txt", "--report", "my.txt"], 2, &["my.txt"]);
-}
-
-#[test]
-fn wrong_arguments_have_clear_errors() {
-    let ebbpool = Ebbpool::in_repository();
-    let refused = |more: &[&str], words: &[&str]| {
-        ebbpool.refused(&[&["advise", TRACE], more].concat(), 2, words);
-    };
-    refused(&["--rate", "0"], &["'0' is not a rate"]);
-    refused(&["--duration", "0s"], &["'0s' is not a time"]);
-    refused(&["--life", "0y"], &["'0y' is not a time"]);
-    refused(&["--writes-per-day", "0"], &["'0' is not a number of page writes"]);
-    refused(&["--writes-per-day", "10GB"], &["size of a page", "--page-size"]);
-    refused(&["--memory-budget", "1MiB"], &["1 MiB", "size of a page", "--page-size"]);
-    refused(&["--memory-budget", "100", "--page-size", "8k"], &["100 B", "8192", "--memory-budget"]);
-    refused(&["--now", "lur"], &["lur", "lru"]);
-    refused(&["--now", "belady"], &["belady", "--now"]);
-    refused(&["--asymmetry", "rm1"], &["rm1", "--asymmetry"]);
-    refused(&["--asymmetry", "8", "--device", "sd-a1"], &["--asymmetry"]);
-    refused(&["--rate", "5", "--duration", "1s"], &["--duration"]);
-    refused(&["--frames", "0"], &["'0' is not a memory size"]);
-    refused(&["--frames", "-5"], &["'-5' is not a memory size"]);
-    let missing = ebbpool.run(&["advise", "/no/such/trace.parquet"]);
-    assert_eq!(missing.status.code(), Some(1), "{}", errors(&missing));
-}
-
-#[test]
-fn the_life_of_the_device_starts_from_the_facts_of_a_capture() {
-    let ebbpool = Ebbpool::in_scratch();
-    let facts = r#"{"source": "other", "written": {"seconds": 60.0, "page_bytes": 60000000, "log_bytes": 40000000,
-        "process_bytes": 110000000, "device": {"name": "vda", "bytes": 130000000}}}"#;
-    let facts = ebbpool.file("t.json", facts);
-    let args = ["advise", TRACE, "--page-size", "8k", "--frames", "100", "--duration", "1min", "--device", "sd-a1"];
-    let with = [&args[..], &["--facts", &facts]].concat();
-    let advice = ebbpool.json(&with);
-    // 100 MB of pages and log in a minute.
-    assert_eq!(advice["now"]["bytes_written_per_day"], 100e6 * 1440.0);
-    assert_eq!(advice["life"]["measured"]["most"], 110e6 * 1440.0);
-    assert_eq!(advice["life"]["measured"]["log"], 40e6 * 1440.0);
-    assert_eq!(advice["life"]["not_counted"], Value::Array(Vec::new()));
-    let page = ebbpool.stdout(&with);
-    for words in [
-        "Measured in 60 seconds: the server writes 144 GB a day, 86.4 GB pages and 57.6 GB log",
-        "other programs on vda at most 158 GB",
-    ] {
-        let joined = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(joined.contains(words), "no {words}: {page}");
-    }
-    assert!(page.contains(" lives\n") && !page.contains("lives at most"), "{page}");
-    assert!(ebbpool.stdout(&args).contains("lives at most"));
-    let other = ebbpool.file("other.json", "{}");
-    ebbpool.refused(&[&args[..], &["--facts", &other]].concat(), 2, &["'written'", "--facts"]);
-    ebbpool.refused(&[&args[..], &["--facts", "missing.json"]].concat(), 1, &["cannot read", "missing.json"]);
-    let binary = ebbpool.file("binary.json", [0xff, 0xfe]);
-    ebbpool.refused(&[&args[..], &["--facts", &binary]].concat(), 1, &["cannot read", "binary.json"]);
-    let another = r#"{"references": 12, "resident_references": 3, "written": {"seconds": 60.0, "page_bytes": 1}}"#;
-    let another = ebbpool.file("another.json", another);
-    ebbpool.refused(
-        &[&["advise", TRACE][..], &["--facts", &another]].concat(),
-        2,
-        &["15 references", "another trace", "--facts"],
-    );
 }
 
 #[test]

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, errors, interrupted, wait_until};
 
+crate::table::table!("measure");
+
 fn measure<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["device", "measure"], args].concat()
 }
@@ -48,17 +50,6 @@ fn a_temporary_file_is_created_measured_and_removed() {
             assert_eq!(ebbpool.names(), [""; 0]);
         }
     }
-}
-
-#[test]
-fn the_table_shows_the_measurements() {
-    let ebbpool = Ebbpool::in_scratch();
-    let text = ebbpool.stdout(&measure(&[&["."][..], &FAST].concat()));
-    assert!(text.contains("sequential writes"), "{text}");
-    assert!(text.contains("alpha = "), "{text}");
-    assert!(text.contains("k_w = "), "{text}");
-    let longest = text.lines().skip(1).map(|line| line.chars().count()).max();
-    assert!(longest <= Some(80), "{text}");
 }
 
 #[test]
@@ -110,25 +101,6 @@ fn only_the_given_size_is_measured() {
     let bytes = fs::read(&file).expect("a file");
     assert!(bytes[64 << 10..].iter().all(|&byte| byte == 7));
     assert!(bytes[..64 << 10].iter().any(|&byte| byte != 7));
-}
-
-#[test]
-fn errors_in_the_arguments_name_a_remedy() {
-    let ebbpool = Ebbpool::in_scratch();
-    fs::write(ebbpool.path("short"), [1; 100]).expect("a file");
-    for (args, said) in [
-        (&["missing", "--read-only"][..], "--read-only"),
-        (&[".", "--read-only"], "--read-only"),
-        (&["/dev/null", "--yes"], "neither a file nor a block device"),
-        (&[".", "--size", "100"], "larger --size"),
-        (&[".", "--page-size", "1000"], "power of two"),
-        (&[".", "--seconds", "0"], "above 0"),
-        (&[".", "--read-only", "--profile", "p.toml"], "--profile"),
-    ] {
-        let error = refusal(&ebbpool, args);
-        assert!(error.contains(said), "{args:?}: {error}");
-    }
-    assert_eq!(ebbpool.names(), ["short"]);
 }
 
 #[test]

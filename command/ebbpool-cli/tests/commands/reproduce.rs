@@ -8,6 +8,8 @@ use crate::harness::{Ebbpool, errors, succeeded};
 #[cfg(unix)]
 use crate::harness::{failed, interrupted, wait_until};
 
+crate::table::table!("reproduce");
+
 fn reproduce<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["reproduce"], args].concat()
 }
@@ -464,49 +466,6 @@ fixed = { policy = "hindsight best", percent = 0 }
     assert_eq!(again[0]["points"], experiment["points"]);
 }
 
-#[test]
-fn an_experiment_over_the_samples_needs_no_files() {
-    let ebbpool = Ebbpool::with_no_results();
-    let output = ebbpool.stdout(&reproduce(&["cikm-fig2", "--out", "here"]));
-    assert!(output.contains("claims of 1 tables and figures"), "{output}");
-    assert!(output.contains("report: here/index.html"), "{output}");
-    let csv = ebbpool.text("here/cikm-fig2.csv");
-    assert_eq!(csv.lines().count(), 1 + 3 * 3, "{csv}");
-}
-
-#[test]
-fn errors_in_experiments_are_reported() {
-    let ebbpool = Ebbpool::with_no_results();
-    refused(&ebbpool, &["no-such"], 2, "'no-such' is not an experiment");
-    for (id, nearest) in [("cikm-table22", "cikm-table2"), ("CFDC-FIG4", "cfdc-fig4"), ("ckim", "cikm")] {
-        let suggestion = format!("(did you mean '{nearest}'?)");
-        refused(&ebbpool, &[id], 2, &suggestion);
-    }
-    refused(&ebbpool, &["no-such.toml"], 1, "no-such.toml: cannot read");
-    refused(&ebbpool, &["cikm-table2", "--policy", "lruu"], 2, "unknown policy 'lruu'");
-    refused(&ebbpool, &["--quick", "--full"], 2, "cannot be used with");
-    ebbpool.file("bad.toml", "id = \"bad\"\nnonsense = 1\n");
-    refused(&ebbpool, &["bad.toml"], 1, "bad.toml, line 2: unknown field `nonsense`");
-    let broken = r#"
-id = "broken"
-paper = "own"
-number = "Figure 1"
-title = "a trace that does not exist"
-basis = "counts"
-[workloads]
-"none" = "no-such-trace.parquet"
-[policies]
-"LRU" = "lru"
-[setting]
-frames = 10
-"#;
-    ebbpool.file("broken.toml", broken);
-    refused(&ebbpool, &["broken.toml", "cfdc-fig3"], 1, "no-such-trace.parquet");
-    refused(&ebbpool, &["broken.toml", "cfdc-fig3"], 1, "1 of 2 experiments failed");
-    // The other experiment has its results nevertheless.
-    assert!(ebbpool.path("reproduction/cfdc-fig3.csv").exists());
-}
-
 #[cfg(unix)]
 #[test]
 fn a_file_replaces_the_devices() {
@@ -566,79 +525,4 @@ bound = { policy = "LRU", at-most = 1e9 }
     refused(&ebbpool, &["timed.toml", "--file", "foreign"], 1, "is not a file of ebbpool replay");
     assert_eq!(fs::read(ebbpool.path("foreign")).expect("the file"), b"a user's");
     refused(&ebbpool, &["cikm-table2", "--file", "pages"], 2, "'cikm-table2' has no device");
-}
-
-/// What the lab refuses of a simulation it refuses of a bound, an optimum and estimates: there is nothing to count.
-#[test]
-fn a_warm_up_of_the_whole_trace_leaves_nothing_to_count() {
-    let ebbpool = Ebbpool::in_scratch();
-    let file = |policy: &str, kind: &str, setting: &str| {
-        // Estimates have names of their own.
-        let claimed = if kind.is_empty() { "one" } else { "without" };
-        format!(
-            r#"
-id = "mine"
-paper = "own"
-number = "F1"
-title = "t"
-basis = "counts"
-{kind}
-[workloads]
-"Z" = "zipf:pages=20,refs=20"
-[policies]
-"one" = "{policy}"
-[setting]
-frames = 3
-asymmetry = 4
-{setting}
-[[figure]]
-x = "policy"
-[[claim]]
-says = "x"
-bound = {{ policy = "{claimed}", at-most = 1e9 }}
-"#
-        )
-    };
-    let free = "at-end = \"free\"\nwarmup = ";
-    let estimates = "kind = \"estimates\"\nmetric = \"pc-error\"";
-    for warmup in ["20", "5000", "100%"] {
-        for (policy, kind) in [("lower-bound", ""), ("optimum", ""), ("fd-buffer", estimates)] {
-            let text = file(policy, kind, &format!("{free}\"{warmup}\""));
-            ebbpool.file("mine.toml", &text);
-            refused(&ebbpool, &["mine.toml"], 1, "leaves nothing to count of 20");
-        }
-    }
-    ebbpool.file("mine.toml", file("optimum", "", ""));
-    refused(&ebbpool, &["mine.toml"], 1, "say at-end = \"free\"");
-}
-
-#[test]
-fn a_policy_that_asks_erase_counts_has_no_time_of_its_own() {
-    let ebbpool = Ebbpool::in_scratch();
-    let file = r#"
-id = "timing"
-paper = "own"
-number = "F1"
-title = "t"
-basis = "counts"
-kind = "timing"
-metric = "computing-ns"
-[workloads]
-"Z" = "zipf:pages=500,refs=5000"
-[policies]
-"L" = "lru"
-"E" = "cflru-e"
-[setting]
-frames = "5%"
-device = "flash:slc-mt29f4g08aaa,blocks=64"
-[[figure]]
-x = "policy"
-[[claim]]
-says = "x"
-bound = { policy = "L", at-most = 1e9 }
-"#;
-    ebbpool.file("timing.toml", file);
-    let all = experiments(&ebbpool, &["timing.toml"]);
-    assert_eq!(values(&all[0], "L", "computing_ns").len(), 1);
-    assert_eq!(values(&all[0], "E", "reads").len(), 1);
 }

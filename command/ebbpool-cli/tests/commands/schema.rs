@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2, empty_sqlite_database};
 
+crate::table::table!("schema");
+
 /// A schema, compiled as it is printed, and again so that it refuses fields that it does not name.
 struct Validator {
     schemas: Schemas,
@@ -232,14 +234,4 @@ fn a_version_keeps_its_fields() {
     }
     let new: Vec<&String> = current.difference(&golden).collect();
     assert!(new.is_empty(), "new fields; EBBPOOL_WRITE_DOCS=1 with this test adds them to {path}: {new:#?}");
-}
-
-#[test]
-fn an_unknown_name_lists_those_that_have_a_schema() {
-    let ebbpool = Ebbpool::in_scratch();
-    let says = ["'policies' has no schema", "compare, run, curve, bound"];
-    ebbpool.refused(&["schema", "policies"], 2, &says);
-    let by_words = ebbpool.stdout(&["schema", "device", "replay"]);
-    assert_eq!(by_words, ebbpool.stdout(&["schema", "device-replay"]));
-    assert!(by_words.contains("\"$id\": \"urn:ebbpool:schema:device-replay:1\""));
 }

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use crate::harness::Ebbpool;
 
+crate::table::table!("completions");
+
 fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
@@ -43,19 +45,6 @@ fn bash_offers_commands_policies_and_formats() {
 }
 
 #[test]
-fn every_shell_has_a_script_that_names_the_commands() {
-    let ebbpool = Ebbpool::in_repository();
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = ebbpool.stdout(&["completions", shell]);
-        for word in ["compare", "policies", "--asymmetry", "cluster-size"] {
-            let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
-            assert!(script.contains(word), "{shell}: {word}");
-        }
-    }
-    ebbpool.refused(&["completions", "tcsh"], 2, &["tcsh"]);
-}
-
-#[test]
 fn manual_pages_are_written_and_man_shows_them() {
     let ebbpool = Ebbpool::in_scratch();
     let pages = ebbpool.stdout(&["man", &ebbpool.named("")]);
@@ -79,13 +68,5 @@ fn manual_pages_are_written_and_man_shows_them() {
         assert!(shown.status.success() && errors.is_empty(), "{page}: {errors}");
         let text = String::from_utf8_lossy(&shown.stdout);
         assert!(text.contains("SYNOPSIS") && text.contains("xample"), "{page}");
-    }
-}
-
-#[test]
-fn manual_pages_need_a_directory() {
-    let ebbpool = Ebbpool::in_scratch();
-    for path in [ebbpool.file("file", ""), ebbpool.named("missing")] {
-        ebbpool.refused(&["man", &path], 2, &["is not a directory"]);
     }
 }

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, errors, failed, number, wait_until};
 
+crate::table::table!("sqlite");
+
 /// Inserts rows one by one, and prints the number of each as soon as it is committed. Arguments: the database, the journal
 /// mode, the number of rows, and a PRAGMA whose value it prints at the end.
 const WRITER: &str = "
@@ -565,20 +567,4 @@ fn measure_reads_a_database_and_not_what_its_file_has_behind_it() {
         let output = crate::harness::interrupted(child);
         failed(&output, 1, &["a.db", "was ended while its pages"]);
     }
-}
-
-#[test]
-fn files_that_are_no_databases_are_refused() {
-    let ebbpool = Ebbpool::in_scratch();
-    ebbpool.file("text.db", "no database at all");
-    ebbpool.refused(&["sqlite", "status", "none.db"], 1, &["none.db: cannot read it"]);
-    ebbpool.refused(&["sqlite", "status", "."], 1, &["no regular file"]);
-    ebbpool.refused(&["sqlite", "measure", "text.db"], 1, &["encrypted, or no database"]);
-    ebbpool.refused(&["sqlite", "measure", "text.db", "--minutes", "0"], 2, &["above 0"]);
-    ebbpool.refused(&["sqlite", "measure", "text.db", "--memory", "0"], 2, &["--memory", "at least 1MiB"]);
-    ebbpool.refused(&["sqlite", "status", "text.db", "--card", "hdd1"], 2, &["magnetic"]);
-    let text = ebbpool.stdout(&["sqlite", "status", "text.db"]);
-    assert!(text.contains("no database of SQLite"), "{text}");
-    let status = ebbpool.json(&["sqlite", "status", "text.db"]);
-    assert_eq!(status["plain"], false, "{status}");
 }
