@@ -85,7 +85,7 @@ fn write(from: &[u8], at: i64, below: &Below) -> c_int {
         IS_COMMIT.set(bytes[4..8] != [0; 4]);
         match wrong {
             Wrong::Bare => bytes[8..].fill(0),
-            Wrong::EverySecond if bytes[3] % 2 == 0 => bytes[8..].fill(0),
+            Wrong::EverySecond if bytes[3].is_multiple_of(2) => bytes[8..].fill(0),
             Wrong::Sums => bytes[16..].iter_mut().for_each(|byte| *byte ^= 0x5a),
             _ => {}
         }
