@@ -40,8 +40,8 @@ pub(crate) fn fraction(input: &[u8]) {
     let Ok(fraction) = text.parse::<Decimal>() else {
         return;
     };
-    assert_eq!(fraction.floor_of(0), 0);
-    let whole = fraction.floor_of(1_000_000_007);
+    assert_eq!(fraction.floor_times(0), 0);
+    let whole = fraction.floor_times(1_000_000_007);
     assert!(fraction.exceeds_one() || whole <= 1_000_000_007);
     assert!(!fraction.is_zero() || whole == 0);
     let nearest = fraction.to_f64() * 1_000_000_007.0;

@@ -1,7 +1,7 @@
 //! Evicts clean pages before dirty ones.
 
 use crate::clusters::KEYS;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -11,7 +11,7 @@ const DIRTY: usize = 1;
 
 /// Clean and dirty pages in an LRU list each; a dirty page is evicted only if no clean page may be.
 pub struct CleanFirst {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     dirty: Vec<bool>,
 }
 
@@ -32,7 +32,7 @@ impl RegisteredPolicy for CleanFirst {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        CleanFirst { lists: Lists::new(frames), dirty: vec![false; frames as usize] }
+        CleanFirst { lists: FrameLists::new(frames), dirty: vec![false; frames as usize] }
     }
 }
 

@@ -496,7 +496,7 @@ mod tests {
     fn what_a_capture_measures_is_what_its_facts_say() {
         let captured = captured();
         let facts = Value::Object(facts(ServerArg::Postgresql, &captured)).to_string();
-        let read = MeasuredWrites::of_facts(&facts).expect("facts");
+        let read = MeasuredWrites::from_facts(&facts).expect("facts");
         assert_eq!(measured(&captured), read);
     }
 

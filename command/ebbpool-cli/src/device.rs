@@ -45,7 +45,7 @@ fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
     let metadata = reader.metadata();
     check_numbers(args, &source, metadata.page_size)?;
     let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
-    let mut arrivals = args.rate.map(Arrivals::at);
+    let mut arrivals = args.rate.map(Arrivals::with_rate);
     let mut references = 0;
     let outcome = trace::for_each_batch(&mut reader, source.label(), |batch| {
         batch.iter().try_for_each(|(page, write)| {

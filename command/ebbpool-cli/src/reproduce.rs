@@ -278,7 +278,7 @@ fn list(selected: &[(String, Experiment)], format: RunFormat) -> Result<(), Fail
         RunFormat::Table => {
             for (_, experiment) in selected {
                 let (paper, number) = experiment.source();
-                writeln!(out, "{}: {paper}, {number}: {}\n    {}", experiment.id(), experiment.title(), experiment.says())?;
+                writeln!(out, "{}: {paper}, {number}: {}\n    {}", experiment.id(), experiment.title(), experiment.claim_text())?;
             }
         }
     }
@@ -303,7 +303,7 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
                 for judged in done.judged() {
                     table.add_row([done.id(), &judged.says, &judged.paper, &judged.ours, &judged.verdict_text()]);
                     for guest in &judged.guests {
-                        let says = guest.says();
+                        let says = guest.claim_place_text();
                         let row = [done.id(), &says, "", &guest.ours, GuestFinding::NO_VERDICT];
                         table.add_row(row);
                     }

@@ -13,7 +13,7 @@ const DIRECTORY: &str = "EBBPOOL_CACHE";
 pub(crate) fn directory() -> Option<ResultDirectory> {
     match std::env::var_os(DIRECTORY) {
         Some(directory) if !directory.is_empty() => Some(ResultDirectory::new(directory)),
-        _ => ResultDirectory::of_user(),
+        _ => ResultDirectory::in_user_cache(),
     }
 }
 

@@ -67,7 +67,7 @@ impl Decimal {
     }
 
     /// floor(self * whole), computed exactly.
-    pub fn floor_of(self, whole: u64) -> u64 {
+    pub fn floor_times(self, whole: u64) -> u64 {
         let product = u128::from(self.digits) * u128::from(whole);
         u64::try_from(product / self.denominator()).unwrap_or(u64::MAX)
     }
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn floors_are_exact() {
-        assert_eq!(decimal("29%").floor_of(100), 29);
-        assert_eq!(decimal("0.29").floor_of(100), 29);
-        assert_eq!(decimal("0.75%").floor_of(270_258), 2026);
-        assert_eq!(decimal("1").floor_of(u64::MAX), u64::MAX);
+        assert_eq!(decimal("29%").floor_times(100), 29);
+        assert_eq!(decimal("0.29").floor_times(100), 29);
+        assert_eq!(decimal("0.75%").floor_times(270_258), 2026);
+        assert_eq!(decimal("1").floor_times(u64::MAX), u64::MAX);
     }
 
     #[test]

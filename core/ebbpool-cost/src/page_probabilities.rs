@@ -20,7 +20,7 @@ pub struct PageProbabilities {
 
 impl PageProbabilities {
     /// The probabilities of the pages numbered from 0; no other page is ever referenced.
-    pub fn of_pages(pages: Vec<PageProbability>) -> Self {
+    pub fn from_pages(pages: Vec<PageProbability>) -> Self {
         PageProbabilities { pages, beyond: PageProbability::default() }
     }
 
@@ -31,7 +31,7 @@ impl PageProbabilities {
 
     /// How probable a read and a write of page `page` are, each from 0 to 1.
     #[inline]
-    pub fn of(&self, page: u64) -> PageProbability {
+    pub fn for_page(&self, page: u64) -> PageProbability {
         let index = usize::try_from(page).ok();
         let found = index.and_then(|index| self.pages.get(index));
         found.copied().unwrap_or(self.beyond)
@@ -45,11 +45,11 @@ mod tests {
     #[test]
     fn pages_by_number_and_pages_beyond() {
         let [one, other] = [(0.75, 0.5), (0.25, 0.0)].map(|(reference, write)| PageProbability { reference, write });
-        let numbered = PageProbabilities::of_pages(vec![one, other]);
-        assert_eq!([numbered.of(0), numbered.of(1)], [one, other]);
+        let numbered = PageProbabilities::from_pages(vec![one, other]);
+        assert_eq!([numbered.for_page(0), numbered.for_page(1)], [one, other]);
         for page in [2, u64::MAX] {
-            assert_eq!(numbered.of(page), PageProbability::default());
-            assert_eq!(PageProbabilities::alike(other).of(page), other);
+            assert_eq!(numbered.for_page(page), PageProbability::default());
+            assert_eq!(PageProbabilities::alike(other).for_page(page), other);
         }
     }
 }

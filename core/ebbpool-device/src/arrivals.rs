@@ -55,7 +55,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// References arrive at `rate`, the first one interval after the start.
-    pub fn at(rate: Rate) -> Self {
+    pub fn with_rate(rate: Rate) -> Self {
         Arrivals { interval_us: 1e6 / rate.per_second(), now_us: 0.0, idle_us: 0.0 }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn at(rate: &str) -> Arrivals {
-        Arrivals::at(rate.parse().expect("a rate"))
+        Arrivals::with_rate(rate.parse().expect("a rate"))
     }
 
     #[test]

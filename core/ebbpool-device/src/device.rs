@@ -275,7 +275,7 @@ impl ChangingDevice {
 
     /// With the read cost, unit and power of a profile, for the pages of a trace. The profile's write
     /// cost is not used.
-    pub fn with_reads_of(paged: &PagedProfile, asymmetry: ChangingAsymmetry) -> Self {
+    pub fn with_read_cost_from(paged: &PagedProfile, asymmetry: ChangingAsymmetry) -> Self {
         let power = paged.profile().power();
         Self::with_read_cost(asymmetry, paged.operation_costs(), power)
     }
@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn a_changing_profile_keeps_its_read_time_and_power() {
-        let mut device = ChangingDevice::with_reads_of(&profile("ssd2").for_pages(Some(8192)), changing("rm2:epoch=1"));
+        let mut device = ChangingDevice::with_read_cost_from(&profile("ssd2").for_pages(Some(8192)), changing("rm2:epoch=1"));
         device.advance(1);
         device.read(0).expect("read");
         device.write(0).expect("written");
@@ -571,7 +571,7 @@ mod tests {
                 0 => profile("nvme-970evoplus-1t").device().with_cache_left(left).into(),
                 1 => PlainDevice::from(Asymmetry::saturating(7.5)).into(),
                 2 => ChangingDevice::new(changing("rm1:epoch=3")).into(),
-                _ => ChangingDevice::with_reads_of(
+                _ => ChangingDevice::with_read_cost_from(
                     &profile("ssd1").for_pages(Some(16384)),
                     changing("rm2:epoch=5"),
                 )

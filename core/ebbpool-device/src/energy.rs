@@ -216,7 +216,7 @@ mod tests {
     /// A read of 25 µs at 49.5 mW takes 1.2 µJ, a program of 220 µs 10.9 µJ, an erase of 1.5 ms 74 µJ.
     #[test]
     fn operations_of_a_chip() {
-        let chip = crate::flash::Chip::of_profile("slc-mt29f4g08aaa").expect("a chip");
+        let chip = crate::flash::Chip::from_profile("slc-mt29f4g08aaa").expect("a chip");
         let power = chip.power().expect("its power");
         let worked = DieSeconds { read: 25e-6, program: 220e-6, erase: 1500e-6 };
         let energy = power.energy(1, &worked, 1.0);

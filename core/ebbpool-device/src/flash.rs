@@ -377,15 +377,15 @@ impl<O: NandObserver> Flash<O> {
 
     /// Erases of the block that holds a logical page; `None` if the page holds no data or does not
     /// exist.
-    pub fn erase_count_of(&self, page: u64) -> Option<u32> {
+    pub fn erase_count(&self, page: u64) -> Option<u32> {
         let logical = self.checked(page).ok()?;
         let physical = self.layer.page_of::<O>(logical)?;
-        let block = self.nand.geometry().block_of(physical);
+        let block = self.nand.geometry().block(physical);
         Some(self.nand.wear().erases_of(block))
     }
 
     /// The physical page that holds a logical page; `None` if it holds no data.
-    pub fn physical_page_of(&self, page: u64) -> Option<u32> {
+    pub fn physical_page(&self, page: u64) -> Option<u32> {
         self.layer.page_of::<O>(self.checked(page).ok()?)
     }
 

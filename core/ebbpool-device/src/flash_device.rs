@@ -247,7 +247,7 @@ impl Device for FlashDevice {
 
     fn erases_of(&self, page: u64) -> u32 {
         let first = self.layout.pages(page).start;
-        self.flash.erase_count_of(first).unwrap_or(0)
+        self.flash.erase_count(first).unwrap_or(0)
     }
 
     fn note_moves(&mut self) {

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Frame, Page};
 use crate::slots::Slots;
 
@@ -20,7 +20,7 @@ pub(crate) struct Blocks<const N: usize, T> {
     block_of: Vec<u32>,
     /// `N` lists of the owner, for frames that are not listed under a block, and behind them one
     /// list per slot.
-    pub(crate) lists: Lists<N>,
+    pub(crate) lists: FrameLists<N>,
 }
 
 struct Block<T> {
@@ -33,7 +33,7 @@ struct Block<T> {
 impl<const N: usize, T: Default> Blocks<N, T> {
     /// No blocks yet, of `size` pages each, over frames `0..frames`.
     pub(crate) fn new(frames: u32, size: u64) -> Self {
-        Blocks { size, blocks: Slots::new(), block_of: vec![0; frames as usize], lists: Lists::new(frames) }
+        Blocks { size, blocks: Slots::new(), block_of: vec![0; frames as usize], lists: FrameLists::new(frames) }
     }
 
     /// The number of frames, resident pages or not.

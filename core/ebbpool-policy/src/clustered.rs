@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::clusters::{Clusters, KEYS, PriorityUpdate};
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::parameters;
 use crate::policy::{
     Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy,
@@ -30,7 +30,7 @@ pub struct Clustered<P> {
     policy: P,
     clusters: Clusters,
     /// The lists of the clusters and no others.
-    lists: Lists<0>,
+    lists: FrameLists<0>,
     dirty: Vec<bool>,
 }
 
@@ -40,7 +40,7 @@ impl<P: Policy> Clustered<P> {
         Clustered {
             policy,
             clusters: Clusters::new(frames, size, keys),
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             dirty: vec![false; frames as usize],
         }
     }

@@ -4,7 +4,7 @@
 mod tournament;
 
 use crate::heap::IndexedHeap;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{one_of, words};
 use crate::policy::{Frame, Page};
 use crate::slots::Slots;
@@ -115,7 +115,7 @@ impl Clusters {
     }
 
     /// Makes room for a cluster of each frame.
-    pub(crate) fn reserve<const N: usize>(&mut self, lists: &mut Lists<N>) {
+    pub(crate) fn reserve<const N: usize>(&mut self, lists: &mut FrameLists<N>) {
         let most = self.pages.len() as u32;
         self.clusters.reserve(most);
         lists.reserve_up_to(list_of::<N>(most));
@@ -132,7 +132,7 @@ impl Clusters {
     }
 
     /// The page in `frame`, which is in no cluster and no other list, joins its cluster at the end.
-    pub(crate) fn enter<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
+    pub(crate) fn enter<const N: usize>(&mut self, lists: &mut FrameLists<N>, frame: Frame) {
         self.global_time += 1;
         let page = self.pages[frame as usize];
         let slot = self.find_or_create(page / self.size, lists);
@@ -148,7 +148,7 @@ impl Clusters {
 
     /// A hit removes the page in `frame` from its cluster, whose timestamp becomes the current
     /// time.
-    pub(crate) fn hit<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
+    pub(crate) fn hit<const N: usize>(&mut self, lists: &mut FrameLists<N>, frame: Frame) {
         let slot = self.unlink(lists, frame);
         let cluster = &mut self.clusters[slot];
         if cluster.pages > 0 {
@@ -159,7 +159,7 @@ impl Clusters {
 
     /// The page in `frame` was written and leaves its cluster. The cluster's timestamp stays, and with keys of entry its
     /// priority does too.
-    pub(crate) fn leave<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
+    pub(crate) fn leave<const N: usize>(&mut self, lists: &mut FrameLists<N>, frame: Frame) {
         let slot = self.unlink(lists, frame);
         if let Order::Now(tournament) = &mut self.order
             && self.clusters[slot].pages > 0
@@ -170,7 +170,7 @@ impl Clusters {
 
     /// The frame to be written next: the first in order of entry in the victim cluster that may be
     /// evicted. A cluster once chosen stays the victim until it is empty.
-    pub(crate) fn victim<const N: usize>(&mut self, lists: &Lists<N>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(crate) fn victim<const N: usize>(&mut self, lists: &FrameLists<N>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let first = |slot| lists.find_from_lru(list_of::<N>(slot), &may_evict);
         if let Some(frame) = self.victim.and_then(first) {
             return Some(frame);
@@ -184,7 +184,7 @@ impl Clusters {
         first(slot)
     }
 
-    fn find_or_create<const N: usize>(&mut self, number: u64, lists: &mut Lists<N>) -> u32 {
+    fn find_or_create<const N: usize>(&mut self, number: u64, lists: &mut FrameLists<N>) -> u32 {
         if let Some(slot) = self.clusters.find(number) {
             return slot;
         }
@@ -196,7 +196,7 @@ impl Clusters {
     }
 
     /// Removes `frame` from its cluster, and removes the cluster too if `frame` was the last in it.
-    fn unlink<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) -> u32 {
+    fn unlink<const N: usize>(&mut self, lists: &mut FrameLists<N>, frame: Frame) -> u32 {
         let slot = self.cluster_of[frame as usize];
         let page_of = |frame: Frame| self.pages[frame as usize];
         let page = page_of(frame);
@@ -245,9 +245,9 @@ impl Clusters {
 mod tests {
     use super::*;
 
-    fn clusters_of(pages: &[Page]) -> (Clusters, Lists<2>) {
+    fn clusters_of(pages: &[Page]) -> (Clusters, FrameLists<2>) {
         let mut clusters = Clusters::new(16, 64, PriorityUpdate::Now);
-        let mut lists = Lists::new(16);
+        let mut lists = FrameLists::new(16);
         for (frame, &page) in pages.iter().enumerate() {
             clusters.admit(frame as u32, page);
             clusters.enter(&mut lists, frame as u32);

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Ghost, MOST_GHOSTS, Page};
 
 /// `LISTS - 1` queues of pages that are not resident, numbered from 0; the last list holds the
@@ -11,7 +11,7 @@ use crate::policy::{Ghost, MOST_GHOSTS, Page};
 /// The driver passes the ghost back, which finds the page without hashing. The page number reveals
 /// a ghost that has meanwhile been forgotten and reused for another page.
 pub(crate) struct GhostQueues<const LISTS: usize> {
-    order: Lists<LISTS>,
+    order: FrameLists<LISTS>,
     pages: Vec<Page>,
     list_of: Vec<u8>,
 }
@@ -22,7 +22,7 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
     /// Empty queues with room for `capacity` pages in all, but at most [`MOST_GHOSTS`].
     pub(crate) fn new(capacity: u32) -> Self {
         let capacity = capacity.min(MOST_GHOSTS);
-        let mut order = Lists::new(capacity);
+        let mut order = FrameLists::new(capacity);
         (0..capacity).for_each(|ghost| order.push_mru(Self::FREE, ghost));
         GhostQueues { order, pages: vec![0; capacity as usize], list_of: vec![Self::FREE as u8; capacity as usize] }
     }

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::Page;
 
 /// A queue of at most `capacity` page numbers without frames, found by hashing.
@@ -14,7 +14,7 @@ pub(crate) struct GhostList {
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     pages: Vec<Page>,
-    order: Lists<2>,
+    order: FrameLists<2>,
 }
 
 const REMEMBERED: usize = 0;
@@ -23,7 +23,7 @@ const FREE: usize = 1;
 impl GhostList {
     /// Room for `capacity` page numbers.
     pub(crate) fn new(capacity: u32) -> Self {
-        let mut order = Lists::new(capacity);
+        let mut order = FrameLists::new(capacity);
         (0..capacity).for_each(|slot| order.push_mru(FREE, slot));
         GhostList {
             // A table at most half full makes room where pages were removed in place of growing, whatever its hasher's seed.

@@ -32,7 +32,7 @@ pub use clustered::Clustered;
 pub use clusters::{KEYS, PriorityUpdate, priority as cluster_priority};
 pub use driver::{Driver, MissScratch, miss};
 pub use ghost_pages::GhostPages;
-pub use lists::Lists;
+pub use lists::FrameLists;
 pub use policy::{
     Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
     PageClass, PageProbabilities, PageProbability, Policy, RecordedRequest, UNKNOWN_CLASS,

@@ -9,7 +9,7 @@ use crate::policy::Frame;
 /// Each list runs from its LRU end to its MRU end and is closed to a ring by a sentinel node of
 /// its own, stored behind the frames, so that linking needs no case distinction. Behind the `N`
 /// lists, whose lengths are counted, others may be added, whose lengths are not.
-pub struct Lists<const N: usize> {
+pub struct FrameLists<const N: usize> {
     nodes: Vec<Node>,
     frames: u32,
     lens: [u32; N],
@@ -21,12 +21,12 @@ struct Node {
     mruward: u32,
 }
 
-impl<const N: usize> Lists<N> {
+impl<const N: usize> FrameLists<N> {
     /// `N` empty lists for frames `0..frames`.
     pub fn new(frames: u32) -> Self {
         let unlinked = (0..frames).map(|_| Node { lruward: 0, mruward: 0 });
         let sentinels = (0..N as u32).map(|list| Node { lruward: frames + list, mruward: frames + list });
-        Lists { nodes: unlinked.chain(sentinels).collect(), frames, lens: [0; N] }
+        FrameLists { nodes: unlinked.chain(sentinels).collect(), frames, lens: [0; N] }
     }
 
     #[inline]
@@ -208,7 +208,7 @@ pub(crate) fn store_coming(
 ///
 /// The walk ends because `spare` returns false for each frame sooner or later.
 pub(crate) fn second_chance<const N: usize>(
-    lists: &mut Lists<N>,
+    lists: &mut FrameLists<N>,
     list: usize,
     may_evict: impl Fn(Frame) -> bool,
     mut spare: impl FnMut(Frame) -> bool,
@@ -280,7 +280,7 @@ impl CleanCursor {
 
     /// To be called before `frame`, which is `dirty` or clean, is unlinked.
     #[inline]
-    pub(crate) fn before_unlink<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame, dirty: bool) {
+    pub(crate) fn before_unlink<const N: usize>(&mut self, lists: &FrameLists<N>, frame: Frame, dirty: bool) {
         if self.cleaned > 0 && self.resume == Some(frame) {
             self.resume = lists.mruward(frame);
         }
@@ -296,7 +296,7 @@ impl CleanCursor {
     }
 
     /// A page somewhere in `list` has become clean.
-    pub(crate) fn cleaned<const N: usize>(&mut self, lists: &Lists<N>, list: usize) {
+    pub(crate) fn cleaned<const N: usize>(&mut self, lists: &FrameLists<N>, list: usize) {
         if self.cleaned == 0 {
             self.resume = self.at;
         }
@@ -310,7 +310,7 @@ impl CleanCursor {
 
     /// Moves on from `frame`, where the cursor is.
     #[inline]
-    fn advance<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+    fn advance<const N: usize>(&mut self, lists: &FrameLists<N>, frame: Frame) {
         self.at = lists.mruward(frame);
         if self.at == self.resume {
             self.cleaned = 0;
@@ -320,7 +320,7 @@ impl CleanCursor {
     /// The clean frame nearest the LRU end that may be evicted.
     pub(crate) fn find<const N: usize>(
         &mut self,
-        lists: &Lists<N>,
+        lists: &FrameLists<N>,
         dirty: impl Fn(Frame) -> bool,
         may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn lists_keep_order_and_length() {
-        let mut lists = Lists::<2>::new(4);
+        let mut lists = FrameLists::<2>::new(4);
         for frame in 0..3 {
             lists.push_mru(0, frame);
         }
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn lists_are_added_behind_the_counted_ones() {
-        let mut lists = Lists::<1>::new(3);
+        let mut lists = FrameLists::<1>::new(3);
         lists.add_up_to(2);
         lists.push_mru(0, 1);
         lists.link_mru(2, 2);
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_replacement_takes_the_position() {
-        let mut lists = Lists::<1>::new(5);
+        let mut lists = FrameLists::<1>::new(5);
         (0..3).for_each(|frame| lists.push_mru(0, frame));
         for (frame, by) in [(1, 3), (0, 4), (2, 1)] {
             lists.replace(frame, by);
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn second_chance_spares_each_frame_once() {
-        let mut lists = Lists::<1>::new(3);
+        let mut lists = FrameLists::<1>::new(3);
         (0..3).for_each(|frame| lists.push_mru(0, frame));
         let mut bits = [true; 3];
         let chosen = second_chance(&mut lists, 0, |frame| frame != 1, |frame| std::mem::take(&mut bits[frame as usize]));
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn a_search_without_an_effect_finds_what_one_with_second_chances_would() {
         let filled = || {
-            let mut lists = Lists::<1>::new(6);
+            let mut lists = FrameLists::<1>::new(6);
             (0..6).for_each(|frame| lists.push_mru(0, frame));
             lists
         };
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn clean_cursor_starts_over_when_a_page_is_cleaned() {
-        let mut lists = Lists::<1>::new(3);
+        let mut lists = FrameLists::<1>::new(3);
         let mut cursor = CleanCursor::default();
         let mut dirty = [true, true, false];
         for frame in 0..3 {
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn clean_cursor_goes_on_where_it_was() {
-        let mut lists = Lists::<1>::new(6);
+        let mut lists = FrameLists::<1>::new(6);
         let mut cursor = CleanCursor::default();
         let mut dirty = [true, true, true, true, false, false];
         for frame in 0..5 {
@@ -456,7 +456,7 @@ mod tests {
             cursor.entered(frame);
         }
         let looked_at = std::cell::Cell::new(0);
-        let find = |cursor: &mut CleanCursor, lists: &Lists<1>, dirty: &[bool; 6]| {
+        let find = |cursor: &mut CleanCursor, lists: &FrameLists<1>, dirty: &[bool; 6]| {
             looked_at.set(0);
             let is_dirty = |frame: Frame| {
                 looked_at.set(looked_at.get() + 1);

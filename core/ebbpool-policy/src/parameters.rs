@@ -194,7 +194,7 @@ impl ParameterValue for ShareOrPages {
 
 /// The exact share of `frames`, rounded down.
 pub(crate) fn share_of(share: Decimal, frames: u32) -> u32 {
-    u32::try_from(share.floor_of(u64::from(frames))).unwrap_or(u32::MAX)
+    u32::try_from(share.floor_times(u64::from(frames))).unwrap_or(u32::MAX)
 }
 
 /// A type whose values have words, with which a specification names them.

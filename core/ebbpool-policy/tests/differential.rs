@@ -415,7 +415,7 @@ fn page_probabilities(probabilities: &BTreeMap<u64, (f64, f64)>) -> PageProbabil
         let (reference, write) = probabilities.get(&page).copied().unwrap_or_default();
         PageProbability { reference, write }
     });
-    PageProbabilities::of_pages(pages.collect())
+    PageProbabilities::from_pages(pages.collect())
 }
 
 /// Times that go on by a few ms, and sometimes by long; and rings of a few scans, or of many.

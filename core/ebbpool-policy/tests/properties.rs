@@ -11,7 +11,7 @@ mod clusters {
     pub use ebbpool_policy::KEYS;
 }
 mod lists {
-    pub use ebbpool_policy::Lists;
+    pub use ebbpool_policy::FrameLists;
 }
 mod policy {
     pub use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};

@@ -2,7 +2,7 @@
 //!
 //! How a figure looks is decided in [`ebbpool_lab::report::chart`], for all charts.
 
-use ebbpool_lab::report::chart::{Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks};
+use ebbpool_lab::report::chart::{Axis, DataPoint, DataSeries, LineStyle, Panel, Picture, PlotKind, Tick, Ticks};
 use ebbpool_sim::Moment;
 
 use super::contenders;
@@ -37,16 +37,16 @@ struct PanelPlan<'a> {
 
 /// Gives the lines their marks: a line looks the same in each panel.
 fn with_marks(planned: Vec<PanelPlan>) -> Vec<Panel> {
-    let mut lines: Vec<(String, Option<Mark>)> = Vec::new();
+    let mut lines: Vec<(String, Option<LineStyle>)> = Vec::new();
     for PanelPlan { panel, bases } in &planned {
         for (series, base) in panel.series.iter().zip(bases) {
             if lines.iter().all(|(name, _)| *name != series.name) {
-                lines.push((series.name.clone(), Mark::of_policy(base)));
+                lines.push((series.name.clone(), LineStyle::for_policy(base)));
             }
         }
     }
-    let own: Vec<Option<Mark>> = lines.iter().map(|(_, mark)| *mark).collect();
-    let marks = Mark::of_lines(&own);
+    let own: Vec<Option<LineStyle>> = lines.iter().map(|(_, mark)| *mark).collect();
+    let marks = LineStyle::for_lines(&own);
     let of_line = |name: &str| lines.iter().position(|(line, _)| line == name);
     let mut panels: Vec<Panel> = planned.into_iter().map(|plan| plan.panel).collect();
     for series in panels.iter_mut().flat_map(|panel| &mut panel.series) {
@@ -227,7 +227,7 @@ fn series<'a>(
                     true => base(point, of_panel),
                     false => "",
                 });
-                all.push(DataSeries { mark: Mark::default(), name, points: drawn });
+                all.push(DataSeries { mark: LineStyle::default(), name, points: drawn });
             }
         }
     }

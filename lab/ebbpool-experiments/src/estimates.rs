@@ -142,7 +142,7 @@ impl Runner<'_> {
         let asymmetry = pricing.asymmetry.ratio();
         let key = format!("estimates of {spec} memory={size} R={asymmetry:?} warmup={:?}", config.warmup.get());
         let results = self.settings.results.as_ref();
-        let store = results.and_then(|results| results.of_trace(&source));
+        let store = results.and_then(|results| results.for_trace(&source));
         let stored = store.as_ref().and_then(|store| store.get(&key));
         let stored = stored.and_then(|json| serde_json::from_slice(&json).ok());
         let EstimateErrors { frames, errors } = match stored {
@@ -179,7 +179,7 @@ impl Runner<'_> {
         let ran = |lab: &Lab| lab.run_observed(source, request, observer);
         let (outcome, windows) = self.ask(half, |_| 1, ran)?;
         let (references, frames) = (outcome.result.references, outcome.result.frames);
-        let warmup = warmup.references_of(references);
+        let warmup = warmup.to_references(references);
         counted_of(source, references, warmup)?;
         let mut summed = [ErrorSums::default(); 2];
         let mut estimators = Estimators::new(frames);

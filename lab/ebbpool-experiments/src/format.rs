@@ -504,7 +504,7 @@ impl Experiment {
     }
 
     /// The claims, in words.
-    pub fn says(&self) -> String {
+    pub fn claim_text(&self) -> String {
         let claims = self.claims().map(|claim| claim.says.as_str());
         claims.collect::<Vec<_>>().join("; ")
     }

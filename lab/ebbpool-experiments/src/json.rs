@@ -172,6 +172,6 @@ pub struct ListedExperiment<'a> {
 
 impl<'a> From<&'a Experiment> for ListedExperiment<'a> {
     fn from(experiment: &'a Experiment) -> Self {
-        ListedExperiment { claim: experiment.says(), id: experiment.id(), title: experiment.title() }
+        ListedExperiment { claim: experiment.claim_text(), id: experiment.id(), title: experiment.title() }
     }
 }

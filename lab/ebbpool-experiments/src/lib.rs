@@ -39,7 +39,7 @@ pub use format::{CHECKS, CheckExample, Experiment, FormatError, Scale};
 pub use json::{ExperimentData, ListedExperiment, as_json as json};
 pub use listener::{ExperimentEnd, Listener, Silent, StudyProgress};
 pub use page::{claimed, summary};
-pub use ranking::{RankingTable, heading, of_all as rankings};
+pub use ranking::{RankingTable, all_rankings as rankings, heading};
 pub use study::with_a_device;
 pub use study::{ExperimentResult, StudyOutcome, StudyRequest, draw_with_seed, run, select};
 pub use verdict::{GuestFinding, JudgedClaim, Verdict};

@@ -304,7 +304,8 @@ pub(crate) fn markdown(parts: &[IndexPart]) -> String {
             ];
             text.push_str(&format!("| {} |\n", row.join(" | ")));
             for guest in &judged.guests {
-                let row = [name.as_str(), &cell(&guest.says()), "", &cell(&guest.ours), GuestFinding::NO_VERDICT, ""];
+                let row =
+                    [name.as_str(), &cell(&guest.claim_place_text()), "", &cell(&guest.ours), GuestFinding::NO_VERDICT, ""];
                 text.push_str(&format!("| {} |\n", row.join(" | ")));
             }
         }

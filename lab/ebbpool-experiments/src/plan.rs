@@ -461,12 +461,12 @@ window = [0.25]
         assert!(cells.iter().all(|cell| cell.config == *config));
         assert_eq!(*config.at_end.get(), AtEnd::Flush);
         assert_eq!(*config.cluster_size.get(), 4);
-        assert_eq!(config.warmup.get().references_of(1000), 100);
+        assert_eq!(config.warmup.get().to_references(1000), 100);
         assert_eq!((&config.device, &config.changing), (&None, &None));
         assert_eq!(cells[1].policy, CellPolicy::Pseudo(PseudoPolicy::LowerBound));
         let frames = |cell: &ExperimentCell| {
             let size = cell.frames.get().size;
-            size.frames_of(100, &Metadata::default(), "").ok()
+            size.to_frames(100, &Metadata::default(), "").ok()
         };
         assert_eq!((frames(cells[0]), frames(cells[3])), (Some(5), Some(10)));
         assert_ne!(cells[0], cells[3]);

@@ -127,7 +127,7 @@ fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>)
 }
 
 /// All rankings, each with its experiment.
-pub fn of_all(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
+pub fn all_rankings(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
     let rankings = |done| ExperimentResult::rankings(done).map(move |ranked| (done, ranked));
     all.iter().flat_map(rankings)
 }

@@ -265,7 +265,7 @@ impl<'a> Runner<'a> {
         let references = references_of(source)?;
         let pages: HashSet<u64> = references.iter().map(|(page, _)| *page).collect();
         let pages = metadata.database_pages.unwrap_or(pages.len() as u64);
-        let skipped = config.warmup.get().references_of(references.len() as u64);
+        let skipped = config.warmup.get().to_references(references.len() as u64);
         counted_of(source, references.len() as u64, skipped)?;
         if *config.at_end.get() == AtEnd::Flush {
             return Err(ExperimentError::Invalid(
@@ -275,7 +275,7 @@ impl<'a> Runner<'a> {
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         for (size, memory) in group.frames.iter().enumerate() {
             let memory = memory.get().size;
-            let frames = memory.frames_of(pages, &metadata, source.label())?;
+            let frames = memory.to_frames(pages, &metadata, source.label())?;
             for (price, request) in group.asymmetries.iter().enumerate() {
                 let asymmetry = pricing_of(config, request.as_ref(), &metadata)?.asymmetry;
                 let bill =

@@ -88,7 +88,7 @@ fn claims(done: &ExperimentResult) -> Markup {
                     }
                     @for reason in judged.all_reasons() { p.why { (prose(&reason)) } }
                     @for guest in &judged.guests {
-                        p.small { (prose(&guest.says())) ": " (prose(&guest.ours)) "; " (GuestFinding::NO_VERDICT) "." }
+                        p.small { (prose(&guest.claim_place_text())) ": " (prose(&guest.ours)) "; " (GuestFinding::NO_VERDICT) "." }
                     }
                 }
             }

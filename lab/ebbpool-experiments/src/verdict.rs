@@ -33,7 +33,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict in words.
-    pub fn says(self) -> &'static str {
+    pub fn verdict_text(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
             Verdict::InPart => "holds in part",
@@ -92,7 +92,7 @@ impl GuestFinding {
     pub const NO_VERDICT: &'static str = "not judged";
 
     /// What stands in the place of a claim.
-    pub fn says(&self) -> String {
+    pub fn claim_place_text(&self) -> String {
         format!("{}, which you have added", self.policy)
     }
 }
@@ -138,7 +138,7 @@ impl CountedApart {
 impl JudgedClaim {
     /// The verdict in words, marked if it is counted apart.
     pub fn verdict_text(&self) -> String {
-        let says = self.verdict.says();
+        let says = self.verdict.verdict_text();
         match self.counted_apart() {
             Some(why) => format!("{says} ({})", why.mark()),
             None => says.into(),

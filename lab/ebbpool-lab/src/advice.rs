@@ -1,6 +1,6 @@
 //! The results of a comparison in sentences.
 
-use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of, distinct_prices};
+use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of_one_trace, distinct_prices};
 use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{self, digits, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -80,7 +80,7 @@ fn foresight(policy: &str) -> &'static str {
 /// The policy to use if sizes and asymmetries are not known beforehand: [`Bills::best`]. `None` for a single size and asymmetry,
 /// for a single policy, or without an online policy beside the baseline.
 pub fn advice(comparison: &Comparison) -> Option<String> {
-    let cells = cells_of(comparison);
+    let cells = cells_of_one_trace(comparison);
     let has_rivals = (comparison.policies.iter().zip(&comparison.online)).any(|(name, online)| *online && name != BASELINE);
     if cells.len() < 2 || !has_rivals || comparison.interrupted || comparison.policies.len() < 2 {
         return None;
@@ -140,7 +140,7 @@ pub(crate) fn above_the_best(best: &BestPolicy) -> String {
 pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     let is_informed = |policy: &String| policy == INFORMED;
     let informed = comparison.policies.iter().position(is_informed)?;
-    let cells = cells_of(comparison);
+    let cells = cells_of_one_trace(comparison);
     let bills = judged(comparison, &cells);
     let best = bills.best().filter(|best| comparison.online[best.policy])?;
     let name = &comparison.policies[best.policy];

@@ -35,7 +35,7 @@ pub use crate::knee::Knee;
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
 pub use html::{AdvicePageParts, report_page};
-pub use knobs::Knob;
+pub use knobs::ServerSetting;
 pub use life::{LifeAnswer, WritesByCause};
 pub use load::SystemLoad;
 pub use measured::{MeasuredDay, MeasuredDevice, MeasuredWrites};
@@ -149,7 +149,7 @@ pub struct Advice {
     #[schemars(with = "Vec<String>")]
     pub warnings: Vec<AdviceNote>,
     /// What the settings of the running server would save.
-    pub knobs: Vec<Knob>,
+    pub knobs: Vec<ServerSetting>,
     /// The questions to the lab that have the figures.
     #[serde(skip)]
     pub questions: Vec<AdviceQuestion>,

@@ -52,13 +52,13 @@ pub fn cells(comparisons: &[Comparison], groups: &[TraceGroup]) -> Vec<BillCell>
     });
     let finished = traces.filter_map(|(group, trace)| {
         let comparison = comparisons.get(trace)?;
-        Some(cells_of(comparison).into_iter().map(move |cell| BillCell { group, trace, ..cell }))
+        Some(cells_of_one_trace(comparison).into_iter().map(move |cell| BillCell { group, trace, ..cell }))
     });
     finished.flatten().collect()
 }
 
 /// The cells of a comparison, as those of a single trace.
-pub fn cells_of(comparison: &Comparison) -> Vec<BillCell> {
+pub fn cells_of_one_trace(comparison: &Comparison) -> Vec<BillCell> {
     let sizes = distinct_sizes(comparison);
     let prices = distinct_prices(comparison).into_iter();
     let places = prices.flat_map(|pricing| sizes.iter().map(move |&size| [pricing, size]));

@@ -254,14 +254,14 @@ impl Lab<'_> {
                 None => trace.distinct_pages()?,
             };
             let frames = request.sizes.iter();
-            let frames = frames.map(|size| size.size.frames_of(pages, &metadata, source.label()));
+            let frames = frames.map(|size| size.size.to_frames(pages, &metadata, source.label()));
             let frames: Vec<u64> = frames.collect::<Result<_, _>>()?;
             let references = match (request.warmup, stated) {
                 (Warmup::References(_), _) => 0,
                 (Warmup::Share(_), Some(references)) => references,
                 (Warmup::Share(_), None) => trace.recorded()?.references(),
             };
-            let warmup = request.warmup.references_of(references);
+            let warmup = request.warmup.to_references(references);
             let questions = request.asymmetries.iter().flat_map(|asymmetry| {
                 frames.iter().map(|&frames| BoundQuestion {
                     frames,

@@ -265,7 +265,7 @@ impl<'a> PriceBlock<'a> {
     }
 
     /// The least bill with the memory size of that index.
-    pub fn least(&self, size: usize) -> f64 {
+    pub fn least_bill(&self, size: usize) -> f64 {
         let costs = self.column(size).map(|result| result.cost);
         costs.fold(f64::INFINITY, f64::min)
     }

@@ -298,7 +298,7 @@ impl Lab<'_> {
         let estimates = self.with_progress(&work("sizes"), |progress| {
             let cells = policies.iter().flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
             let cells: Vec<(&SimPolicy, u64)> = cells.collect();
-            curves.at(&cells, progress)
+            curves.estimates_at(&cells, progress)
         })?;
         let estimates = estimates.chunks(sizes.len()).map(<[Estimate]>::to_vec);
         let mut study = CurveStudy {
@@ -363,10 +363,10 @@ fn answer(
     frames: u64,
     progress: &PassControl,
 ) -> Result<TargetAnswer, SimError> {
-    let estimate = curves.at(&[(&baseline.clone().into(), frames)], progress)?;
+    let estimate = curves.estimates_at(&[(&baseline.clone().into(), frames)], progress)?;
     let estimate = estimate.first().copied().ok_or(SimError::Interrupted)?;
     let references = study.lru.references();
-    let figure = |traffic| target.figure.of(traffic, references, study.asymmetry);
+    let figure = |traffic| target.figure.value(traffic, references, study.asymmetry);
     let limit = target.limit(figure(estimate.traffic));
     let is_enough = |traffic| figure(traffic) <= limit;
     let smallest = curves.smallest(&study.policies, &study.sizes, is_enough, progress)?;
@@ -402,7 +402,7 @@ fn clean_pools(
         })
         .collect();
     let cells: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
-    let runs = curves.at(&cells, progress)?;
+    let runs = curves.estimates_at(&cells, progress)?;
     let pools = pools.iter().zip(runs).map(|((pool, _), run)| SplitPool { clean: pool.clean, estimated: pool.traffic, run });
     Ok(CleanPoolCurve { frames, pools: pools.collect() })
 }

@@ -59,10 +59,10 @@ fn best_changes(bills: &[&BillEitherWay]) -> bool {
 
 /// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
 /// places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
-pub fn of_comparison(comparison: &Comparison) -> Option<String> {
+pub fn sentence_for_comparison(comparison: &Comparison) -> Option<String> {
     let at_end = comparison.finished().next()?.at_end?;
     let mut bills = Vec::new();
-    for cell in best::cells_of(comparison) {
+    for cell in best::cells_of_one_trace(comparison) {
         let size = &comparison.sizes[cell.size];
         let memory = match size.ends_with('%') {
             true => size.clone(),
@@ -93,7 +93,7 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
 
 /// What the other treatment would change in the bill of a single run, in a sentence. `None` where the bill would not change by
 /// more than 2 %.
-pub fn of_run(result: &RunResult) -> Option<String> {
+pub fn sentence_for_run(result: &RunResult) -> Option<String> {
     let bill = BillEitherWay {
         policy: &result.policy,
         // A single run is compared with no other policy.
@@ -108,7 +108,7 @@ pub fn of_run(result: &RunResult) -> Option<String> {
 
 /// What the other treatment would change in the curves of a study, in a sentence: the largest change of a bill, and in how
 /// many places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
-pub fn of_study(study: &CurveStudy) -> Option<String> {
+pub fn sentence_for_study(study: &CurveStudy) -> Option<String> {
     let rows = study.rows();
     let online = |name: &str| {
         let named = study.policies.iter().find(|policy| policy.to_string() == name);

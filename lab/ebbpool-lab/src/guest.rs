@@ -2,7 +2,7 @@
 
 pub use crate::policy_selection::check_names;
 pub use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, Lists, MOST_GHOSTS, Page, PageClass, Policy,
+    Access, BackgroundWrite, Capabilities, Costs, Frame, FrameLists, Gauges, Ghost, MOST_GHOSTS, Page, PageClass, Policy,
     RecordedRequest, UNKNOWN_CLASS,
 };
 pub use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};

@@ -79,7 +79,7 @@ impl<'e> Lab<'e> {
         let results = self.settings.results.as_ref();
         let results = results.and_then(|results| match &self.settings.trace_key {
             Some(key) => Some(results.of_key(key)),
-            None => results.of_trace(source),
+            None => results.for_trace(source),
         });
         match results {
             Some(results) => Box::new(results),

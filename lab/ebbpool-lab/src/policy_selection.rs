@@ -30,7 +30,7 @@ pub struct PolicySelection {
 
 impl PolicySelection {
     /// The online policies that the five papers evaluate.
-    pub fn of_the_papers() -> Self {
+    pub fn evaluated_in_papers() -> Self {
         Self::default()
     }
 

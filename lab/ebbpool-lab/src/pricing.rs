@@ -203,7 +203,7 @@ impl Pricing {
         let device: AnyDevice = match (&paged, changing) {
             (Some(paged), Some(spec)) => {
                 let changing = spec.load(paged.policy_asymmetry())?;
-                ChangingDevice::with_reads_of(paged, changing).into()
+                ChangingDevice::with_read_cost_from(paged, changing).into()
             }
             (Some(paged), None) => paged.device().into(),
             (None, spec) => {
@@ -225,7 +225,7 @@ impl Pricing {
             device: Some(device),
             endurance: profile.as_ref().and_then(DeviceProfile::endurance),
             written_bytes: paged.as_ref().and_then(PagedProfile::written_bytes),
-            notes: paged.as_ref().and_then(PagedProfile::note).into_iter().collect(),
+            notes: paged.as_ref().and_then(PagedProfile::charging_note).into_iter().collect(),
         })
     }
 

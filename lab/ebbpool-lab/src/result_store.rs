@@ -55,7 +55,7 @@ pub enum ResultStorage {
 
 impl ResultStorage {
     /// The store for one trace; `None` if the trace has no identity, such as standard input.
-    pub fn of_trace(&self, source: &Source) -> Option<TraceResults> {
+    pub fn for_trace(&self, source: &Source) -> Option<TraceResults> {
         Some(self.of_key(&source.content_key().ok()?))
     }
 
@@ -108,7 +108,7 @@ impl ResultDirectory {
     }
 
     /// A store in the user's directory for caches; `None` if the system names none.
-    pub fn of_user() -> Option<Self> {
+    pub fn in_user_cache() -> Option<Self> {
         let places = ProjectDirs::from("", "", "ebbpool")?;
         Some(ResultDirectory(places.cache_dir().into()))
     }
@@ -119,8 +119,8 @@ impl ResultDirectory {
     }
 
     /// The store for one trace; `None` if the trace has no identity, such as standard input.
-    pub fn of_trace(&self, source: &Source) -> Option<TraceResults> {
-        ResultStorage::Directory(self.clone()).of_trace(source)
+    pub fn for_trace(&self, source: &Source) -> Option<TraceResults> {
+        ResultStorage::Directory(self.clone()).for_trace(source)
     }
 }
 

@@ -253,8 +253,8 @@ fn extent(
     };
     let pages = metadata.database_pages.unwrap_or(scanned.distinct_pages);
     let references = stated.unwrap_or(scanned.references);
-    let frames = size.frames_of(pages, metadata, source.label())?;
-    Ok((frames, warmup.references_of(references)))
+    let frames = size.to_frames(pages, metadata, source.label())?;
+    Ok((frames, warmup.to_references(references)))
 }
 
 /// The parameters of a run, except for the observer.

@@ -189,7 +189,7 @@ impl<'a> Curves<'a> {
     ///
     /// [`SimError::NoPageSize`].
     pub fn frames(&self, size: BufferSize) -> Result<u64, SimError> {
-        size.frames_of(self.pages(), &self.metadata, self.source.label())
+        size.to_frames(self.pages(), &self.metadata, self.source.label())
     }
 
     /// The estimates for policies, each with a number of frames, in the order given.
@@ -198,7 +198,7 @@ impl<'a> Curves<'a> {
     ///
     /// The errors of reading the trace, and [`SimError::Interrupted`]; the store then has the
     /// results finished so far.
-    pub fn at(&mut self, requests: &[(&SimPolicy, u64)], progress: &PassControl) -> Result<Vec<Estimate>, SimError> {
+    pub fn estimates_at(&mut self, requests: &[(&SimPolicy, u64)], progress: &PassControl) -> Result<Vec<Estimate>, SimError> {
         let mut todo: Vec<MiniatureJob> = Vec::new();
         for &(policy, frames) in requests {
             let key = (key_of(policy), frames);
@@ -208,7 +208,7 @@ impl<'a> Curves<'a> {
             // Where no page has to be evicted, all policies do the same, except those of servers.
             let fits = frames >= self.lru.distinct_pages() && !plays_server(policy);
             if key.0 == "lru" || fits {
-                let exact = Estimate::exact(self.lru.at(frames));
+                let exact = Estimate::exact(self.lru.traffic_at(frames));
                 self.estimates.insert(key, exact);
                 continue;
             }
@@ -295,7 +295,7 @@ impl<'a> Curves<'a> {
         if sample.is_all() {
             return Estimate::exact(traffic);
         }
-        let lru = self.lru.at(job.stands_for.1);
+        let lru = self.lru.traffic_at(job.stands_for.1);
         Estimate { traffic, sample, errors: Some(Errors::new(parts, &sample, lru, self.asymmetry)) }
     }
 }

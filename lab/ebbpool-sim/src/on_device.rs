@@ -131,7 +131,7 @@ impl<O> DeviceObserver<O> {
     pub fn new(device: AnyDevice, rate: Option<Rate>, inner: O) -> Self {
         let is_timed = device.costs().unit == Unit::Microseconds;
         DeviceObserver {
-            arrivals: rate.filter(|_| is_timed).map(Arrivals::at),
+            arrivals: rate.filter(|_| is_timed).map(Arrivals::with_rate),
             device,
             reported: None,
             next_epoch: 0,

@@ -39,10 +39,10 @@ impl BufferSize {
     /// # Errors
     ///
     /// [`SimError::NoPageSize`] for a size in bytes if the metadata state no page size.
-    pub fn frames_of(self, pages: u64, metadata: &Metadata, trace: &str) -> Result<u64, SimError> {
+    pub fn to_frames(self, pages: u64, metadata: &Metadata, trace: &str) -> Result<u64, SimError> {
         let frames = match self {
             BufferSize::Frames(frames) => frames,
-            BufferSize::Share(share) => share.floor_of(pages),
+            BufferSize::Share(share) => share.floor_times(pages),
             BufferSize::Bytes(size) => {
                 let page_size = metadata.page_size.filter(|&bytes| bytes > 0);
                 let page_size = page_size.ok_or_else(|| SimError::NoPageSize { trace: trace.into(), size })?;
@@ -58,7 +58,7 @@ impl BufferSize {
     ///
     /// As [`frames_of`](Self::frames_of).
     pub fn check(self, metadata: &Metadata, trace: &str) -> Result<(), SimError> {
-        self.frames_of(0, metadata, trace).map(drop)
+        self.to_frames(0, metadata, trace).map(drop)
     }
 }
 
@@ -73,10 +73,10 @@ pub enum Warmup {
 
 impl Warmup {
     /// The number of warm-up references in a trace of `references` references.
-    pub fn references_of(self, references: u64) -> u64 {
+    pub fn to_references(self, references: u64) -> u64 {
         match self {
             Warmup::References(warmup) => warmup,
-            Warmup::Share(share) => share.floor_of(references),
+            Warmup::Share(share) => share.floor_times(references),
         }
     }
 }
@@ -401,10 +401,10 @@ impl Sweep {
         let pages = metadata.database_pages.or(extent.map(|extent| extent.distinct_pages));
         let pages = pages.unwrap_or(0);
         let frames = self.sizes.iter();
-        let frames = frames.map(|size| size.frames_of(pages, &metadata, source.label()));
+        let frames = frames.map(|size| size.to_frames(pages, &metadata, source.label()));
         Ok(ResolvedSweep {
             frames: frames.collect::<Result<_, _>>()?,
-            warmup: self.warmup.references_of(references.unwrap_or(0)),
+            warmup: self.warmup.to_references(references.unwrap_or(0)),
             metadata,
             notes,
             references,

@@ -161,7 +161,7 @@ mod tests {
         let classes = [9, 10, 19, 20, 24, 25, u64::MAX, 0, 12].map(|page| class_of(&ranges, page, &mut at));
         assert_eq!(classes, [0, 3, 3, 0, 0, 1, 1, 0, 3]);
         assert_eq!(class_of(&[], 5, &mut at), 0);
-        assert!(PageClasses::of_ranges(Vec::new(), vec![(1, 1), (1, 2)]).is_none());
+        assert!(PageClasses::from_ranges(Vec::new(), vec![(1, 1), (1, 2)]).is_none());
     }
 
     #[test]

@@ -122,14 +122,14 @@ impl PageClasses {
 
     /// Classes that follow from the page number. A range is its first page and the class of its pages, and ends before the
     /// next range; pages before the first range are of class 0. `None` if the first pages do not ascend.
-    pub fn of_ranges(names: Vec<String>, ranges: Vec<(u64, u32)>) -> Option<PageClasses> {
+    pub fn from_ranges(names: Vec<String>, ranges: Vec<(u64, u32)>) -> Option<PageClasses> {
         let ascending = ranges.is_sorted_by(|one, next| one.0 < next.0);
         ascending.then_some(PageClasses { names, ranges })
     }
 
     /// The classes from ranges of pages, each in at most one class: first page, the page after the last, and class. `None`
     /// if some share pages.
-    pub fn of_pages(names: Vec<String>, mut pages: Vec<(u64, u64, u32)>) -> Option<PageClasses> {
+    pub fn from_single_pages(names: Vec<String>, mut pages: Vec<(u64, u64, u32)>) -> Option<PageClasses> {
         pages.retain(|&(first, end, _)| first < end);
         pages.sort_unstable();
         let mut ranges: Vec<(u64, u32)> = Vec::with_capacity(pages.len() + 1);
@@ -147,7 +147,7 @@ impl PageClasses {
         if !ranges.is_empty() && last_end < u64::MAX {
             ranges.push((last_end, 0));
         }
-        PageClasses::of_ranges(names, ranges)
+        PageClasses::from_ranges(names, ranges)
     }
 
     /// The name of a class, if it has one.

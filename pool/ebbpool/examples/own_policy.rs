@@ -1,7 +1,7 @@
 //! A policy of your own, run in the pool and compared with Ebbpool's online policies. This needs only the crate
 //! `ebbpool`.
 
-use ebbpool::policy::{Access, Capabilities, Frame, Lists, Page, Policy, names};
+use ebbpool::policy::{Access, Capabilities, Frame, FrameLists, Page, Policy, names};
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Asymmetry, OperationCosts, OptionsError, PoolError, PoolOptions};
 
@@ -14,7 +14,7 @@ const R: f64 = 8.0;
 
 /// Least recently used, but a dirty page is passed over once before it is evicted.
 struct SecondThoughts {
-    order: Lists<1>,
+    order: FrameLists<1>,
     dirty: Vec<bool>,
     passed_over: Vec<bool>,
 }
@@ -22,7 +22,7 @@ struct SecondThoughts {
 impl SecondThoughts {
     fn new(frames: u32) -> Self {
         SecondThoughts {
-            order: Lists::new(frames),
+            order: FrameLists::new(frames),
             dirty: vec![false; frames as usize],
             passed_over: vec![false; frames as usize],
         }

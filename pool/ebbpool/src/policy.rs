@@ -4,7 +4,7 @@
 //! policies for programs without the pool.
 
 pub use ebbpool_policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Lists, MOST_GHOSTS, Page, PageClass, Policy, SpecError,
+    Access, Capabilities, Costs, DynPolicy, Frame, FrameLists, Gauges, Ghost, MOST_GHOSTS, Page, PageClass, Policy, SpecError,
     UNKNOWN_CLASS,
 };
 

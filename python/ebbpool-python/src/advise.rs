@@ -86,7 +86,7 @@ impl AdviseArguments {
             let text = "rate=, duration=, writes_per_day=: give one of them";
             return Err(raise(py, Class::Usage, text));
         }
-        let facts = self.facts.as_deref().map(MeasuredWrites::of_facts);
+        let facts = self.facts.as_deref().map(MeasuredWrites::from_facts);
         let measured = facts.transpose().map_err(|error| wrong(py, "facts", error))?;
         let frames = self.frames.as_deref();
         let budget = self.budget.as_deref();

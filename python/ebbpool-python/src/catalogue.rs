@@ -66,7 +66,7 @@ pub(crate) fn policy_json(py: Python<'_>, policy: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn canonical_policies(py: Python<'_>, policies: Vec<String>) -> PyResult<Vec<(String, bool, bool)>> {
     let selection = match policies.is_empty() {
-        true => ebbpool_lab::PolicySelection::of_the_papers().with_recommended(),
+        true => ebbpool_lab::PolicySelection::evaluated_in_papers().with_recommended(),
         false => ebbpool_lab::PolicySelection::lists(policies),
     };
     let specs = selection.resolve(&Default::default());

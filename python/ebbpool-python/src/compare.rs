@@ -189,7 +189,7 @@ impl Comparison {
     fn answers(&self) -> Vec<TraceAnswer> {
         self.with(|all| {
             let answer = |one: &ebbpool_lab::Comparison| {
-                let sentences = [Some(advice::sentence(one)), advice::advice(one), dirty_end::of_comparison(one)];
+                let sentences = [Some(advice::sentence(one)), advice::advice(one), dirty_end::sentence_for_comparison(one)];
                 let sizes = one.sizes.iter().cloned().zip(one.frames.iter().copied());
                 let sentences = sentences.into_iter().flatten();
                 (one.title.clone(), sentences.collect(), sizes.collect())

@@ -100,7 +100,7 @@ pub(crate) type Policies = (PolicySelection, Vec<Arc<dyn GuestPolicy>>);
 /// policies of the papers.
 pub(crate) fn policies(py: Python<'_>, calls: &Arc<Calls>, policies: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Policies> {
     let Some(policies) = policies else {
-        return Ok((PolicySelection::of_the_papers(), Vec::new()));
+        return Ok((PolicySelection::evaluated_in_papers(), Vec::new()));
     };
     let mut names: Vec<String> = Vec::new();
     let mut guests: Vec<Arc<dyn GuestPolicy>> = Vec::new();

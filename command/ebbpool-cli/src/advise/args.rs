@@ -128,7 +128,7 @@ impl AdviseArgs {
             error: format!("cannot read {}: {error}", path.display()).into(),
             usage: false,
         })?;
-        let measured = MeasuredWrites::of_facts(&facts).map_err(RequestError::from)?;
+        let measured = MeasuredWrites::from_facts(&facts).map_err(RequestError::from)?;
         Ok(Some(measured))
     }
 

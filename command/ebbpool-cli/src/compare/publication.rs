@@ -40,7 +40,7 @@ pub(super) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups:
             text += &markup.table(&caption, &heads, rows.collect());
         }
         if let [one] = members {
-            let sentences = [dirty_end::of_comparison(one), Some(sentence(one)), advice(one)];
+            let sentences = [dirty_end::sentence_for_comparison(one), Some(sentence(one)), advice(one)];
             text += &markup.sentences(&sentences.into_iter().flatten().collect::<Vec<_>>());
         }
     }

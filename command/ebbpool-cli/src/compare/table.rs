@@ -62,7 +62,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
     text.push_str(&of_energy(comparison));
     text.push('\n');
-    if let Some(end) = dirty_end::of_comparison(comparison) {
+    if let Some(end) = dirty_end::sentence_for_comparison(comparison) {
         let _ = writeln!(text, "{end}");
     }
     let _ = writeln!(text, "{}", sentence(comparison));
@@ -76,7 +76,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
 }
 
 fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> String {
-    let mark = match result.cost <= block.least(size) {
+    let mark = match result.cost <= block.least_bill(size) {
         true => "*",
         false => " ",
     };

@@ -30,7 +30,7 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
     if let Some(line) = on_all_pages(study) {
         let _ = writeln!(text, "{line}");
     }
-    if let Some(end) = dirty_end::of_study(study) {
+    if let Some(end) = dirty_end::sentence_for_study(study) {
         let _ = writeln!(text, "{end}");
     }
     let _ = writeln!(text, "{}", study.sentence());
@@ -49,7 +49,7 @@ fn legend(study: &CurveStudy) -> &'static str {
 fn table(study: &CurveStudy, figure: TargetFigure, title: &str, error: impl Fn(&Errors) -> Option<f64>) -> String {
     let mut text = String::new();
     let references = study.lru.references();
-    let value = |estimate: &Estimate| figure.of(estimate.traffic, references, study.asymmetry);
+    let value = |estimate: &Estimate| figure.value(estimate.traffic, references, study.asymmetry);
     let column: Vec<usize> = (0..study.policies.len()).collect();
     for group in column.chunks(POLICIES_ACROSS) {
         let mut table = plain();

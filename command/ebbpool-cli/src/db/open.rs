@@ -33,7 +33,7 @@ impl OpenArgs {
             BufferSize::Share(share) => {
                 let page_size = page_size_of(path, read_only)?;
                 let bytes = path.metadata().map_or(0, |found| found.len());
-                share.floor_of(frames_in(ByteSize::new(bytes), page_size))
+                share.floor_times(frames_in(ByteSize::new(bytes), page_size))
             }
         };
         Ok(self.options(frames)?.create(false).read_only(read_only))

@@ -28,7 +28,7 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
         figures.row("references per second", format!("{rate:.0}"));
     }
     let mut text = figures.right_aligned();
-    if let Some(end) = dirty_end::of_run(result) {
+    if let Some(end) = dirty_end::sentence_for_run(result) {
         let _ = writeln!(text, "\n{end}");
     }
     if let Some(load) = &detailed.life {

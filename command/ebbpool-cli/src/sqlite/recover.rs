@@ -62,7 +62,7 @@ enum Discarded {
     /// A log that belongs to another version of the database; it moves to this path.
     Log(PathBuf),
     /// The mark of a database whose log is gone.
-    Mark,
+    LineStyle,
 }
 
 pub(super) fn schema() -> ResultSchema {
@@ -173,7 +173,7 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         match &discarded {
             Discarded::Nothing => {}
             Discarded::Log(stale) => discard(path, Some(stale))?,
-            Discarded::Mark => discard(path, None)?,
+            Discarded::LineStyle => discard(path, None)?,
         }
         // What no SQLite without a key reads is left as it is.
         if !(recovery.is_unknown && recovery.discarded_to.is_some()) {
@@ -287,7 +287,7 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
     if inspection.lacks_log() {
         return match may_discard {
             _ if inspection.may_have_log_elsewhere() => Err(SqliteError::OtherNames { what: what() }),
-            true => Ok(Discarded::Mark),
+            true => Ok(Discarded::LineStyle),
             false => Err(SqliteError::NoLog { what: what() }),
         };
     }
@@ -343,7 +343,7 @@ impl SqliteRecovery {
     fn planned(inspection: &SqliteInspection, discarded: &Discarded) -> SqliteRecovery {
         let stale = match discarded {
             Discarded::Log(stale) => Some(stale),
-            Discarded::Nothing | Discarded::Mark => None,
+            Discarded::Nothing | Discarded::LineStyle => None,
         };
         let log = inspection.log.as_ref().filter(|_| stale.is_none());
         let log_with_epochs = log.filter(|log| log.epochs > 0);
@@ -355,7 +355,7 @@ impl SqliteRecovery {
         if wal_commits > 0 {
             steps.push(format!("SQLite brings {} of -wal in place", counted(wal_commits, "commit")));
         }
-        if let Discarded::Mark = discarded {
+        if let Discarded::LineStyle = discarded {
             steps.push("what the deleted -ebb held is given up".into());
         }
         if let Some(stale) = stale {

@@ -78,7 +78,7 @@ pub fn chips() -> Result<Vec<Chip>, ConfigError> {
 
 impl Chip {
     /// The chip of a profile: a name, or the path of a TOML file (it ends in `.toml`).
-    pub fn of_profile(profile: &str) -> Result<Self, ConfigError> {
+    pub fn from_profile(profile: &str) -> Result<Self, ConfigError> {
         if profile.ends_with(".toml") {
             return Self::from_file(profile);
         }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn lower_and_upper_pages_alternate() {
-        let chip = Chip::of_profile("mlc-l95b").expect("compiled in");
+        let chip = Chip::from_profile("mlc-l95b").expect("compiled in");
         let timing = Timing::new(&chip, 4, 0);
         assert_eq!(timing.program, [850_000, 2_300_000, 850_000, 2_300_000]);
         assert_eq!(timing.transfer(), 0);

@@ -246,8 +246,8 @@ fn number(text: &str, range: Whole) -> Option<u32> {
 
 impl FlashConfig {
     /// A device made of a chip, with every setting at its default.
-    pub fn of_chip(profile: &str) -> Result<Self, ConfigError> {
-        Ok(Self::with_defaults(profile, Chip::of_profile(profile)?))
+    pub fn from_chip(profile: &str) -> Result<Self, ConfigError> {
+        Ok(Self::with_defaults(profile, Chip::from_profile(profile)?))
     }
 
     fn with_defaults(profile: &str, chip: Chip) -> Self {
@@ -547,7 +547,7 @@ impl FromStr for FlashConfig {
         let text = text.trim();
         let rest = text.strip_prefix("flash:").ok_or_else(|| ConfigError::NotFlash(text.into()))?;
         let (profile, assignments) = rest.split_once(',').unwrap_or((rest, ""));
-        let mut config = Self::of_chip(profile.trim())?;
+        let mut config = Self::from_chip(profile.trim())?;
         for (at, value) in spec::assignments(assignments, &PARAMETERS)? {
             config.set(&PARAMETERS[at], value)?;
         }
@@ -571,7 +571,7 @@ mod tests {
 
     #[test]
     fn a_parameter_at_its_default_changes_nothing() {
-        let config = FlashConfig::of_chip("slc-mt29f4g08aaa").unwrap();
+        let config = FlashConfig::from_chip("slc-mt29f4g08aaa").unwrap();
         for parameter in &PARAMETERS {
             if parameter.default == OF_THE_CHIP {
                 continue;

@@ -35,13 +35,13 @@ impl Geometry {
 
     /// The block of a page.
     #[inline]
-    pub fn block_of(&self, page: u32) -> u32 {
+    pub fn block(&self, page: u32) -> u32 {
         page >> self.slot_bits
     }
 
     /// The slot of a page in its block, from 0.
     #[inline]
-    pub fn slot_of(&self, page: u32) -> u32 {
+    pub fn slot(&self, page: u32) -> u32 {
         page & ((1 << self.slot_bits) - 1)
     }
 

@@ -263,8 +263,8 @@ impl<O: NandObserver> Nand<O> {
     /// Reads a page.
     #[inline]
     pub(super) fn read(&mut self, page: u32, cause: NandCause) {
-        let block = self.geometry.block_of(page);
-        let array = self.timing.read(self.geometry.slot_of(page));
+        let block = self.geometry.block(page);
+        let array = self.timing.read(self.geometry.slot(page));
         self.clock.read(block, array, self.timing.transfer());
         self.reads[cause as usize] += 1;
         self.observer.read(page, cause);
@@ -296,9 +296,9 @@ impl<O: NandObserver> Nand<O> {
     /// Moves a valid page into a slot behind all programmed ones; returns its new page.
     #[inline]
     pub(super) fn copy_to(&mut self, from: u32, block: u32, slot: u32, owner: u32, cause: NandCause) -> u32 {
-        let array = self.timing.read(self.geometry.slot_of(from));
+        let array = self.timing.read(self.geometry.slot(from));
         let transfer = self.timing.transfer();
-        let source = self.geometry.block_of(from);
+        let source = self.geometry.block(from);
         let sensed = self.clock.read(source, array, transfer);
         self.clock.program(block, sensed, self.timing.program(slot), transfer);
         self.reads[cause as usize] += 1;
@@ -324,7 +324,7 @@ impl<O: NandObserver> Nand<O> {
     /// Marks the content of a page as superseded or trimmed; returns the page's block.
     #[inline]
     pub(super) fn invalidate(&mut self, page: u32) -> u32 {
-        let block = self.geometry.block_of(page);
+        let block = self.geometry.block(page);
         debug_assert!(self.owner[page as usize] < STALE, "page {page} not valid");
         self.owner[page as usize] = STALE;
         self.valid[block as usize] -= 1;

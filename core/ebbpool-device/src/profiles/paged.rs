@@ -89,7 +89,7 @@ impl<'a> PagedProfile<'a> {
 
     /// How pages of the trace are charged, as a sentence without a full stop; `None` where a page of the
     /// trace is a page of the device, or an object.
-    pub fn note(&self) -> Option<String> {
+    pub fn charging_note(&self) -> Option<String> {
         let device = self.profile.page_size?;
         let name = &self.profile.name;
         let device_page = bytes(device);

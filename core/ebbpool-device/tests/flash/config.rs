@@ -127,7 +127,7 @@ fn pages_beyond_the_end_are_refused() {
     let end = flash.logical_pages();
     for page in [end, u64::from(u32::MAX), u64::MAX] {
         assert!(flash.read(page).is_err() && flash.write(page).is_err() && flash.trim(page).is_err());
-        assert_eq!(flash.erase_count_of(page), None);
+        assert_eq!(flash.erase_count(page), None);
     }
     assert_eq!(flash.report().host_writes, 0);
 }

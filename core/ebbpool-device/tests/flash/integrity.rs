@@ -54,7 +54,7 @@ impl CheckedChip {
     }
 
     fn store(&mut self, page: u32, owner: u32, content: u64) {
-        let (block, slot) = (self.geometry.block_of(page), self.geometry.slot_of(page));
+        let (block, slot) = (self.geometry.block(page), self.geometry.slot(page));
         assert!(slot < self.geometry.pages_per_block, "no such slot");
         assert!(!self.bad[block as usize], "block {block} is bad");
         assert!(slot >= self.next_slot[block as usize], "page {slot} of block {block} out of order");
@@ -190,12 +190,12 @@ impl Bench {
     /// Every logical page has exactly the copy it should have, and the counts add up.
     fn check(&mut self) {
         for page in 0..self.expected.len() as u64 {
-            let physical = self.flash.physical_page_of(page);
+            let physical = self.flash.physical_page(page);
             let stored = physical.map(|physical| self.flash.observer().pages[&physical]);
             let expected = self.expected[page as usize].map(|content| (page as u32, content));
             assert_eq!(stored, expected, "page {page}");
-            let block = physical.map(|physical| self.flash.observer().geometry.block_of(physical));
-            assert_eq!(self.flash.erase_count_of(page).is_some(), block.is_some(), "page {page}");
+            let block = physical.map(|physical| self.flash.observer().geometry.block(physical));
+            assert_eq!(self.flash.erase_count(page).is_some(), block.is_some(), "page {page}");
         }
         let report = self.flash.report();
         let seen = self.flash.observer();

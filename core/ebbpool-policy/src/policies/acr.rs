@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use ebbpool_cost::Decimal;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{one_of, parameters, words};
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -32,7 +32,7 @@ const HALF_LIFE: u64 = 8;
 /// and new pages that enter in the middle. Which costs the heuristics weigh, how costs age and
 /// where the middle is are decided here.
 pub struct Acr {
-    lists: Lists<4>,
+    lists: FrameLists<4>,
     list_of: Vec<u8>,
     /// The share of each list above its middle.
     top: Decimal,
@@ -97,7 +97,7 @@ impl RegisteredPolicy for Acr {
 
     fn new(config: AcrConfig, frames: u32) -> Self {
         Acr {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             list_of: vec![0; frames as usize],
             top: config.top,
             counts_logical: config.cost != CountedCosts::Physical,
@@ -134,7 +134,7 @@ impl Acr {
 
     fn enter_top(&mut self, frame: Frame, half: usize) {
         self.enter(frame, half, TOP);
-        let room = self.top.floor_of(u64::from(self.len(half)));
+        let room = self.top.floor_times(u64::from(self.len(half)));
         while u64::from(self.lists.len(list(half, TOP))) > room
             && let Some(oldest) = self.lists.lru(list(half, TOP))
         {

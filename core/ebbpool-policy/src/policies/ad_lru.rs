@@ -3,7 +3,7 @@
 use ebbpool_cost::Decimal;
 
 use crate::clusters::KEYS;
-use crate::lists::{CleanCursor, LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
+use crate::lists::{CleanCursor, FrameLists, LOOK_AHEAD, fewest_chances, second_chance, store_coming};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -18,7 +18,7 @@ const HOT: usize = 1;
 /// On a real TPC-C trace it reads 2.4 to 3.3 times as many pages as LRU: once the cold queue holds
 /// only dirty pages and the newcomer, each newcomer is the next victim. Built as published.
 pub struct AdLru {
-    queues: Lists<2>,
+    queues: FrameLists<2>,
     clean: [CleanCursor; 2],
     tags: Vec<Tags>,
     min_cold: u32,
@@ -66,7 +66,7 @@ impl RegisteredPolicy for AdLru {
 
     fn new(config: AdLruConfig, frames: u32) -> Self {
         AdLru {
-            queues: Lists::new(frames),
+            queues: FrameLists::new(frames),
             clean: Default::default(),
             tags: vec![Tags::default(); frames as usize],
             min_cold: share_of(config.min_lc, frames),

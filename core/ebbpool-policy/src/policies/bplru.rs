@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::blocks::Blocks;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{one_of, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -18,7 +18,7 @@ pub struct Bplru {
     size: u32,
     padding: Option<NonZeroU64>,
     /// The slots of the blocks, by recency.
-    recency: Lists<1>,
+    recency: FrameLists<1>,
     /// The number of each frame's page within its block.
     offsets: Vec<u32>,
 }
@@ -61,7 +61,7 @@ impl RegisteredPolicy for Bplru {
             // A block has at most MAX_PAGES pages.
             size: size as u32,
             padding: NonZeroU64::new(size).filter(|_| config.padding),
-            recency: Lists::new(frames),
+            recency: FrameLists::new(frames),
             offsets: vec![0; frames as usize],
         }
     }

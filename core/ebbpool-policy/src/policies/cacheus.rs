@@ -6,7 +6,7 @@ use self::learning_rate::LearningRate;
 use super::expert_weights::{Expert, ExpertWeights};
 use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
@@ -60,7 +60,7 @@ enum Admission {
 /// because Q is empty or all its pages are pinned, SR-LRU's victim is the oldest of S; weights have
 /// double precision.
 pub struct Cacheus {
-    stacks: Lists<2>,
+    stacks: FrameLists<2>,
     marks: Vec<u8>,
     pages: Vec<Page>,
     frequency: IndexedHeap<u64>,
@@ -100,7 +100,7 @@ impl RegisteredPolicy for Cacheus {
         let most_ghosts = frames / 2;
         let queue = ((u64::from(frames) + 50) / 100).max(1) as u32;
         Cacheus {
-            stacks: Lists::new(frames),
+            stacks: FrameLists::new(frames),
             marks: vec![0; frames as usize],
             pages: vec![0; frames as usize],
             frequency: IndexedHeap::new(frames, frames),

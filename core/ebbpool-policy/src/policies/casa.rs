@@ -1,7 +1,7 @@
 //! Cost-aware self-adaptive.
 
 use crate::clusters::KEYS;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -12,7 +12,7 @@ const DIRTY: usize = 1;
 /// A clean and a dirty LRU list; each hit shifts the clean list's target size tau by the cost that
 /// it saved.
 pub struct Casa {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     dirty: Vec<bool>,
     frames: f64,
     /// Target size of the clean list, in pages, not rounded.
@@ -40,7 +40,7 @@ impl RegisteredPolicy for Casa {
 
     fn new(_config: (), frames: u32) -> Self {
         let mut casa = Casa {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             dirty: vec![false; frames as usize],
             frames: f64::from(frames),
             tau: f64::from(frames) / 2.0,

@@ -1,7 +1,7 @@
 //! Cold-clean-first LRU.
 
 use crate::clusters::KEYS;
-use crate::lists::{LOOK_AHEAD, Lists, store_coming};
+use crate::lists::{FrameLists, LOOK_AHEAD, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -11,7 +11,7 @@ const MIXED: usize = 1;
 
 /// A cold clean list that is evicted first, and a mixed list whose dirty pages get a second chance.
 pub struct CcfLru {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     tags: Vec<Tags>,
 }
 
@@ -50,7 +50,7 @@ impl RegisteredPolicy for CcfLru {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        CcfLru { lists: Lists::new(frames), tags: vec![Tags::default(); frames as usize] }
+        CcfLru { lists: FrameLists::new(frames), tags: vec![Tags::default(); frames as usize] }
     }
 }
 

@@ -7,7 +7,7 @@ use ebbpool_cost::spec::Whole;
 
 pub use crate::clusters::PriorityUpdate;
 use crate::clusters::{Clusters, KEYS};
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -23,7 +23,7 @@ const DIRTY: usize = 2;
 /// dirty pages are evicted cluster by cluster.
 pub struct Cfdc {
     /// Behind these are the lists of the clusters.
-    lists: Lists<3>,
+    lists: FrameLists<3>,
     working_size: u32,
     /// `None` with `cluster=0`: the dirty pages form one LRU list.
     clusters: Option<Clusters>,
@@ -67,7 +67,7 @@ impl RegisteredPolicy for Cfdc {
     fn new(config: CfdcConfig, frames: u32) -> Self {
         let size = config.cluster.filter(|&size| size > 0);
         Cfdc {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             working_size: frames - share_of(config.window, frames).min(frames),
             clusters: size.map(|size| Clusters::new(frames, size, config.keys)),
             tags: vec![Tags::default(); frames as usize],
@@ -87,7 +87,7 @@ impl Cfdc {
     }
 
     #[inline]
-    fn leave_priority(&mut self, frame: Frame, leave_cluster: impl Fn(&mut Clusters, &mut Lists<3>, Frame)) {
+    fn leave_priority(&mut self, frame: Frame, leave_cluster: impl Fn(&mut Clusters, &mut FrameLists<3>, Frame)) {
         let Tags { in_priority, dirty } = &mut self.tags[frame as usize];
         *in_priority = false;
         match &mut self.clusters {

@@ -1,7 +1,7 @@
 //! Second chance.
 
 use crate::clusters::KEYS;
-use crate::lists::{LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
+use crate::lists::{FrameLists, LOOK_AHEAD, fewest_chances, second_chance, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -11,7 +11,7 @@ use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 /// Admission leaves the bit clear, as in libCacheSim and SIEVE: a page referenced once gets no
 /// second round.
 pub struct Clock {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
     referenced: Vec<bool>,
 }
 
@@ -32,7 +32,7 @@ impl RegisteredPolicy for Clock {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        Clock { lists: Lists::new(frames), referenced: vec![false; frames as usize] }
+        Clock { lists: FrameLists::new(frames), referenced: vec![false; frames as usize] }
     }
 }
 

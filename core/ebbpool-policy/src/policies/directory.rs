@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Frame, Ghost, Page};
 
 pub(crate) const T1: usize = 0;
@@ -17,7 +17,7 @@ const B2: usize = T2;
 /// T1 and B1 together hold at most as many pages as there are frames, all four at most twice as
 /// many. A page that cannot be admitted because every frame is pinned stays in B1 or B2.
 pub(crate) struct Directory {
-    pub(crate) lists: Lists<2>,
+    pub(crate) lists: FrameLists<2>,
     in_t2: Vec<bool>,
     pages: Vec<Page>,
     remembered: GhostQueues<3>,
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new(frames: u32) -> Self {
         Directory {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             in_t2: vec![false; frames as usize],
             pages: vec![0; frames as usize],
             // The victim is remembered before room is made among the ghosts.

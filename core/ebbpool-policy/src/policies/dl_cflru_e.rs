@@ -1,7 +1,7 @@
 //! Double-list clean-first LRU that spares worn erase blocks.
 
 use crate::heap::IndexedHeap;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry};
@@ -15,7 +15,7 @@ const OLD: usize = 2;
 /// Evicts clean pages before dirty ones, and of the older half of the dirty ones the page on the
 /// least worn erase block.
 pub struct DlCflruE {
-    lists: Lists<3>,
+    lists: FrameLists<3>,
     list_of: Vec<u8>,
     erases: Vec<u32>,
     /// The LRU half of the dirty list by (erases, order of entry).
@@ -43,7 +43,7 @@ impl RegisteredPolicy for DlCflruE {
 
     fn new(_config: (), frames: u32) -> Self {
         DlCflruE {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             list_of: vec![0; frames as usize],
             erases: vec![0; frames as usize],
             least_worn: IndexedHeap::new(frames, (frames / 2).max(1)),

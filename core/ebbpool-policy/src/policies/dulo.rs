@@ -2,7 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -25,7 +25,7 @@ const LISTS: usize = LONGEST + 2;
 /// paper's block table, with which it also requires that neighbours were read together before, is
 /// left out.
 pub struct Dulo {
-    lists: Lists<LISTS>,
+    lists: FrameLists<LISTS>,
     list_of: Vec<u8>,
     pages: Vec<Page>,
     /// H of the page's sequence, while it is in one.
@@ -74,7 +74,7 @@ impl RegisteredPolicy for Dulo {
     fn new(config: DuloConfig, frames: u32) -> Self {
         let bank_size = config.bank.of(frames).max(1);
         Dulo {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             list_of: vec![0; frames as usize],
             pages: vec![0; frames as usize],
             values: vec![0.0; frames as usize],

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use ebbpool_cost::Decimal;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -27,9 +27,9 @@ const CHAINS: usize = 256;
 /// page of it may be evicted, the page nearest the LRU end is evicted.
 pub struct Fbr {
     /// The LRU list, cut in three.
-    sections: Lists<3>,
+    sections: FrameLists<3>,
     section_of: Vec<u8>,
-    chains: Lists<CHAINS>,
+    chains: FrameLists<CHAINS>,
     /// Bit c: chain c holds a page.
     occupied: [u64; CHAINS / 64],
     counts: Vec<u32>,
@@ -80,9 +80,9 @@ impl RegisteredPolicy for Fbr {
         let new_size = share_of(config.new, frames);
         let old_size = share_of(config.old, frames).min(frames - new_size);
         Fbr {
-            sections: Lists::new(frames),
+            sections: FrameLists::new(frames),
             section_of: vec![0; frames as usize],
-            chains: Lists::new(frames),
+            chains: FrameLists::new(frames),
             occupied: [0; CHAINS / 64],
             counts: vec![0; frames as usize],
             new_size,

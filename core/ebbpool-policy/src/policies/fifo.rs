@@ -1,14 +1,14 @@
 //! First in, first out.
 
 use crate::clusters::KEYS;
-use crate::lists::{Lists, store_coming};
+use crate::lists::{FrameLists, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// Evicts the page that was admitted first; a hit changes nothing.
 pub struct Fifo {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
 }
 
 impl RegisteredPolicy for Fifo {
@@ -28,7 +28,7 @@ impl RegisteredPolicy for Fifo {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        Fifo { lists: Lists::new(frames) }
+        Fifo { lists: FrameLists::new(frames) }
     }
 }
 

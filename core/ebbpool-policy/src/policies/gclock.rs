@@ -2,7 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
-use crate::lists::{Lists, fewest_chances, second_chance};
+use crate::lists::{FrameLists, fewest_chances, second_chance};
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -12,7 +12,7 @@ use crate::spec::{MemoryUse, PolicyEntry};
 ///
 /// `init` is limited to `max`.
 pub struct Gclock {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
     counters: Vec<u8>,
     init: u8,
     max: u8,
@@ -51,7 +51,7 @@ impl RegisteredPolicy for Gclock {
 
     fn new(config: GclockConfig, frames: u32) -> Self {
         Gclock {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             counters: vec![0; frames as usize],
             init: config.init.min(config.max),
             max: config.max,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry, text_beside};
@@ -29,7 +29,7 @@ fn list(side: usize, part: usize) -> usize {
 /// taken from may be evicted, the victim is from the other one, a case that their code leaves
 /// undefined.
 pub struct HArc {
-    lists: Lists<4>,
+    lists: FrameLists<4>,
     list_of: Vec<u8>,
     pages: Vec<Page>,
     ghosts: GhostQueues<5>,
@@ -68,7 +68,7 @@ impl RegisteredPolicy for HArc {
 
     fn new(_config: (), frames: u32) -> Self {
         HArc {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             list_of: vec![0; frames as usize],
             pages: vec![0; frames as usize],
             ghosts: GhostQueues::new(frames),

@@ -91,7 +91,7 @@ impl Policy for Informed {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        self.of_frame[frame as usize] = self.probabilities.of(page);
+        self.of_frame[frame as usize] = self.probabilities.for_page(page);
         self.dirty[frame as usize] = access.is_write();
         self.by_value.set(frame, (self.value(frame), page));
     }

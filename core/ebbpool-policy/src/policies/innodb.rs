@@ -4,7 +4,7 @@ mod midpoint_list;
 
 use self::midpoint_list::{MidpointList, RATIO, TailSearch};
 use super::request_clock::RequestClock;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest};
 use crate::registry::RegisteredPolicy;
@@ -21,7 +21,7 @@ const ROUND_US: u64 = 1_000_000;
 pub struct Innodb {
     list: MidpointList,
     /// The dirty pages, that with the oldest change first.
-    changed: Lists<1>,
+    changed: FrameLists<1>,
     dirty: Vec<bool>,
     /// The number of evictions when the page was moved to the head; 0 for a page that entered at the midpoint.
     moved_at: Vec<u32>,
@@ -109,7 +109,7 @@ impl RegisteredPolicy for Innodb {
         let most_dirty = u64::from(frames) * config.max_dirty_pages_pct / 100;
         Innodb {
             list,
-            changed: Lists::new(frames),
+            changed: FrameLists::new(frames),
             dirty: vec![false; frames as usize],
             moved_at: vec![0; frames as usize],
             accessed_at: vec![0; frames as usize],

@@ -3,7 +3,7 @@
 use super::expert_weights::{Expert, ExpertWeights};
 use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
@@ -27,7 +27,7 @@ struct EvictedPage {
 /// and one more, pages of the same count are ordered by their number, and a victim of both is not
 /// remembered. Choices made here: pinned pages are skipped by both, and weights have double precision.
 pub struct Lecar {
-    recency: Lists<1>,
+    recency: FrameLists<1>,
     /// (references, page) of each resident page.
     frequency: IndexedHeap<(u32, Page)>,
     /// The evicted pages of each expert, and what is remembered of them.
@@ -61,7 +61,7 @@ impl RegisteredPolicy for Lecar {
     fn new(_config: (), frames: u32) -> Self {
         let most_ghosts = frames / 2;
         Lecar {
-            recency: Lists::new(frames),
+            recency: FrameLists::new(frames),
             frequency: IndexedHeap::new(frames, frames),
             ghosts: GhostQueues::new(2 * most_ghosts),
             evicted: vec![EvictedPage::default(); 2 * most_ghosts as usize],

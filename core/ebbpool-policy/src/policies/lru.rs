@@ -1,14 +1,14 @@
 //! Least recently used.
 
 use crate::clusters::KEYS;
-use crate::lists::{Lists, store_coming};
+use crate::lists::{FrameLists, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// Evicts the page whose last reference is oldest.
 pub struct Lru {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
 }
 
 impl RegisteredPolicy for Lru {
@@ -28,7 +28,7 @@ impl RegisteredPolicy for Lru {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        Lru { lists: Lists::new(frames) }
+        Lru { lists: FrameLists::new(frames) }
     }
 }
 

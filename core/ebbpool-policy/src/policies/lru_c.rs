@@ -1,6 +1,6 @@
 //! LRU-C.
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -14,7 +14,7 @@ const LIST: usize = 0;
 /// A reconstruction from the paper's abstract, which leaves open when the cleaner writes, and how
 /// much: here, as soon as the pointer has passed a batch of dirty pages, one batch per miss.
 pub struct LruC {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
     tags: Vec<Tags>,
     /// The LRU-C pointer: all pages on its LRU side are dirty and tagged as passed.
     pointer: Option<Frame>,
@@ -60,7 +60,7 @@ impl RegisteredPolicy for LruC {
     fn new(config: LruCConfig, frames: u32) -> Self {
         let batch = config.batch;
         LruC {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             tags: vec![Tags::default(); frames as usize],
             pointer: None,
             passed: 0,

@@ -1,14 +1,14 @@
 //! LRU with write sequence reordering.
 
 use crate::clusters::KEYS;
-use crate::lists::{LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
+use crate::lists::{FrameLists, LOOK_AHEAD, fewest_chances, second_chance, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// LRU in which a dirty page not yet marked as cold gets one more round.
 pub struct LruWsr {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
     dirty: Vec<bool>,
     cold: Vec<bool>,
 }
@@ -30,7 +30,7 @@ impl RegisteredPolicy for LruWsr {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
-        LruWsr { lists: Lists::new(frames), dirty: vec![false; frames as usize], cold: vec![false; frames as usize] }
+        LruWsr { lists: FrameLists::new(frames), dirty: vec![false; frames as usize], cold: vec![false; frames as usize] }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry, text_beside};
@@ -18,7 +18,7 @@ const QUEUES: usize = 4;
 /// and recency of reads and of writes apart, weighted by their costs. How one weight follows from
 /// these, and that only the ends of four queues are compared, is decided here.
 pub struct OperationAware {
-    queues: Lists<QUEUES>,
+    queues: FrameLists<QUEUES>,
     tags: Vec<Tags>,
     operations: Vec<[Operations; 2]>,
     frames: u32,
@@ -75,7 +75,7 @@ impl RegisteredPolicy for OperationAware {
 
     fn new(_config: (), frames: u32) -> Self {
         OperationAware {
-            queues: Lists::new(frames),
+            queues: FrameLists::new(frames),
             tags: vec![Tags::default(); frames as usize],
             operations: vec![[Operations::default(); 2]; frames as usize],
             frames,

@@ -4,7 +4,7 @@ use prefetch_index::prefetch_index;
 
 use super::two_q;
 use crate::ghosts::GhostList;
-use crate::lists::{Lists, fewest_chances, second_chance};
+use crate::lists::{FrameLists, fewest_chances, second_chance};
 use crate::parameters::words;
 use crate::policy::{Access, Frame, Page};
 
@@ -52,7 +52,7 @@ impl PoolOrder {
 
 /// The two pools and the target size of the clean one.
 pub(crate) struct Pools {
-    lists: Lists<4>,
+    lists: FrameLists<4>,
     frames: u32,
     target: u32,
     order: PoolOrder,
@@ -84,7 +84,7 @@ impl Pools {
     pub(crate) fn new(frames: u32, target: u32, pool_policy: PoolPolicy) -> Self {
         let knows_pages = pool_policy == PoolPolicy::TwoQ;
         Pools {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             frames,
             target: target.clamp(1, frames),
             order: PoolOrder::new(pool_policy, frames),

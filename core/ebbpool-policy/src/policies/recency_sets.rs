@@ -3,7 +3,7 @@
 use prefetch_index::prefetch_index;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page};
 use crate::spec::{ParameterKind, PolicyParameter};
 
@@ -24,8 +24,8 @@ const ALL: usize = 0;
 /// pages. The queue holds the HIR pages. A page referenced while it is in the stack becomes LIR.
 pub(super) struct RecencySets {
     /// Frames, and behind them ghosts, from the bottom to the top.
-    stack: Lists<1>,
-    queue: Lists<1>,
+    stack: FrameLists<1>,
+    queue: FrameLists<1>,
     status: Vec<Status>,
     pages: Vec<Page>,
     /// In order of eviction.
@@ -49,8 +49,8 @@ impl RecencySets {
     pub(super) fn new(frames: u32, hir: u32) -> Self {
         let ghosts = frames.saturating_mul(2).min(MOST_GHOSTS);
         RecencySets {
-            stack: Lists::new(frames + ghosts),
-            queue: Lists::new(frames),
+            stack: FrameLists::new(frames + ghosts),
+            queue: FrameLists::new(frames),
             status: vec![Status::Hir; frames as usize],
             pages: vec![0; frames as usize],
             ghosts: GhostQueues::new(ghosts),

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use crate::heap::IndexedHeap;
-use crate::lists::{CleanCursor, LOOK_AHEAD, Lists};
+use crate::lists::{CleanCursor, FrameLists, LOOK_AHEAD};
 use crate::policy::{Access, Frame};
 
 const WORKING: usize = 0;
@@ -12,7 +12,7 @@ const WINDOW: usize = 1;
 
 /// The two regions. While the buffer is full the window holds exactly its share of the frames.
 struct Regions {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     in_window: Vec<bool>,
     working_size: u32,
 }
@@ -21,7 +21,7 @@ impl Regions {
     /// Regions over `frames` frames, `window` of them in the window.
     pub(crate) fn new(frames: u32, window: u32) -> Self {
         Regions {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             in_window: vec![false; frames as usize],
             working_size: frames - window.min(frames),
         }

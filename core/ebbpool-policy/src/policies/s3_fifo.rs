@@ -5,7 +5,7 @@ use std::hint::black_box;
 use ebbpool_cost::Decimal;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::{Lists, fewest_chances, second_chance};
+use crate::lists::{FrameLists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -30,7 +30,7 @@ const HITS_TO_MAIN: u8 = 2;
 /// is full. With this the misses are those of libCacheSim. With the paper's small queue, which
 /// takes all newcomers until the buffer is full, there are up to 7 % more misses on our loops.
 pub struct S3Fifo {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     slots: Vec<Slot>,
     pages: Vec<Page>,
     /// One queue, and the free ones.
@@ -86,7 +86,7 @@ impl RegisteredPolicy for S3Fifo {
         let small_size = share_of(config.small, frames).min(frames);
         let main_size = frames - small_size;
         S3Fifo {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             slots: vec![Slot::default(); frames as usize],
             pages: vec![0; frames as usize],
             // One more, because the victim's ghost is stored before the newcomer's ghost is

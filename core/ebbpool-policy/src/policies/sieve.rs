@@ -1,13 +1,13 @@
 //! SIEVE.
 
-use crate::lists::{Lists, fewest_chances};
+use crate::lists::{FrameLists, fewest_chances};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry};
 
 /// FIFO in which no page moves, with a hand that spares the pages hit since it last passed.
 pub struct Sieve {
-    lists: Lists<1>,
+    lists: FrameLists<1>,
     visited: Vec<bool>,
     /// Where the next search begins; at the oldest page if this is `None`.
     hand: Option<Frame>,
@@ -29,7 +29,7 @@ impl RegisteredPolicy for Sieve {
     };
 
     fn new(_config: (), frames: u32) -> Self {
-        Sieve { lists: Lists::new(frames), visited: vec![false; frames as usize], hand: None }
+        Sieve { lists: FrameLists::new(frames), visited: vec![false; frames as usize], hand: None }
     }
 }
 

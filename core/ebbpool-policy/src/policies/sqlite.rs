@@ -1,6 +1,6 @@
 //! SQLite's page cache.
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -12,7 +12,7 @@ const DIRTY: usize = 1;
 /// LRU lists of clean and of dirty pages; dirty ones are written at a commit, or when they fill nine tenths of the cache.
 pub struct Sqlite {
     /// The clean and the dirty pages in order of use.
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     dirty: Vec<bool>,
     frames: u32,
     /// References between two commits; 0 if there are none.
@@ -55,7 +55,7 @@ impl RegisteredPolicy for Sqlite {
     fn new(config: SqliteConfig, frames: u32) -> Self {
         let with_commits = if config.commit > 0 { frames } else { 0 };
         Sqlite {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             dirty: vec![false; frames as usize],
             frames,
             commit: config.commit,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use ebbpool_cost::Decimal;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -23,7 +23,7 @@ const A1_OUT: usize = 0;
 /// be taken from may be evicted, the victim is from the other one; a page evicted from A1in enters
 /// A1out in any case.
 pub struct TwoQ {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     in_am: Vec<bool>,
     pages: Vec<Page>,
     a1_out: GhostQueues<2>,
@@ -67,7 +67,7 @@ impl RegisteredPolicy for TwoQ {
     fn new(config: TwoQConfig, frames: u32) -> Self {
         let kout = share_of(config.kout, frames);
         TwoQ {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             in_am: vec![false; frames as usize],
             pages: vec![0; frames as usize],
             // A page enters A1out before the oldest leaves it.
@@ -90,7 +90,7 @@ impl TwoQ {
 /// from the other list if no page of the first may be evicted.
 #[inline]
 pub(super) fn victim<const N: usize>(
-    lists: &Lists<N>,
+    lists: &FrameLists<N>,
     a1_in: usize,
     am: usize,
     kin: u32,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use ebbpool_cost::Decimal;
 
 use super::frequency_sketch::{FrequencySketch, SketchKey};
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -29,7 +29,7 @@ const PROTECTED: usize = 2;
 /// has 8 % fewer; it also lets the window grow until the buffer is full. A simulation that counts
 /// and fills as libCacheSim does is within 4 % of it on the same traces.
 pub struct WTinyLfu {
-    lists: Lists<3>,
+    lists: FrameLists<3>,
     list_of: Vec<u8>,
     keys: Vec<SketchKey>,
     sketch: FrequencySketch,
@@ -71,7 +71,7 @@ impl RegisteredPolicy for WTinyLfu {
     fn new(config: WTinyLfuConfig, frames: u32) -> Self {
         let window_size = share_of(config.window, frames).clamp(1, frames);
         WTinyLfu {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             list_of: vec![0; frames as usize],
             keys: vec![SketchKey::default(); frames as usize],
             sketch: FrequencySketch::new(frames),

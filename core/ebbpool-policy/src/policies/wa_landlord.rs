@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, PolicyEntry};
@@ -20,7 +20,7 @@ const WRITE: usize = 1;
 /// reconstruction from the paper's abstract and Landlord itself: how far a hit renews credit, how
 /// much of it a write-back takes, and whether changed costs revalue it are decided here.
 pub struct WaLandlord {
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     has_write_credit: Vec<bool>,
     /// `drained` when the page was granted its credit.
     drained_at_grant: Vec<f64>,
@@ -47,7 +47,7 @@ impl RegisteredPolicy for WaLandlord {
 
     fn new(_config: (), frames: u32) -> Self {
         WaLandlord {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             has_write_credit: vec![false; frames as usize],
             drained_at_grant: vec![0.0; frames as usize],
             drained: 0.0,

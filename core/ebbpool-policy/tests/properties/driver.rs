@@ -99,7 +99,7 @@ impl Driver {
         // Some pages alike, and some beyond the table.
         let probabilities = (0..150_u32)
             .map(|page| PageProbability { reference: f64::from(page % 9) / 1000.0, write: f64::from(page % 3) / 1000.0 });
-        let probabilities = PageProbabilities::of_pages(probabilities.collect());
+        let probabilities = PageProbabilities::from_pages(probabilities.collect());
         let declared = policy.capabilities();
         if !behaviour.only_declared || declared.contains(Capabilities::PROBABILITIES) {
             policy.probabilities(probabilities.into());

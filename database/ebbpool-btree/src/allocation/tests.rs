@@ -118,14 +118,14 @@ fn a_full_disk_takes_nothing() {
         }
         let (before, end) = (used(&tree), tree.wal.end_lsn());
         for _ in 0..3 {
-            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data"));
+            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).in_file("data"));
             let error = take(&tree).unwrap_err();
             assert!(matches!(error, DatabaseError::Pool(ebbpool::PoolError::Grow { .. })), "{error}");
             disk.heal();
         }
         if room == 2 {
             // The fault hits the second of two pages, the new map.
-            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data").nth(2));
+            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).in_file("data").nth(2));
             take(&tree).unwrap_err();
             disk.heal();
         }
@@ -141,7 +141,7 @@ fn a_failing_log_takes_nothing() {
     let disk = FaultyDisk::new(1);
     let tree = create(&disk, 20).unwrap();
     use_up_to(&tree, SPAN);
-    disk.inject(Fault::failing(DiskOperation::Sync, ENOSPC).of("log0"));
+    disk.inject(Fault::failing(DiskOperation::Sync, ENOSPC).in_file("log0"));
     // The new map's record would have to be durable.
     let error = take(&tree).unwrap_err();
     assert!(matches!(error, DatabaseError::Log { .. }), "{error}");

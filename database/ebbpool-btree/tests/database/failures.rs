@@ -58,7 +58,7 @@ fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() 
         one.put(&key(3), b"new").unwrap();
         one.delete(&key(4)).unwrap();
         for log in ["log0", "log1"] {
-            disk.inject(fault().of(log));
+            disk.inject(fault().in_file(log));
         }
         let error = one.commit().unwrap_err();
         assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
@@ -93,7 +93,7 @@ fn a_rollback_that_fails_is_done_when_the_database_is_reopened() {
     }
     // The leaves are no longer in memory.
     assert_eq!(database.range(key(955)..).count(), 45);
-    disk.inject(Fault::failing(DiskOperation::Read, EIO).of("data").nth(5).forever());
+    disk.inject(Fault::failing(DiskOperation::Read, EIO).in_file("data").nth(5).forever());
     assert!(is_broken(one.rollback()));
     disk.heal();
     assert!(is_out_of_reach(&database, 0) && is_broken(database.put(&key(5), b"")));
@@ -110,7 +110,7 @@ fn an_operation_that_cannot_be_undone_ends_its_transaction() {
     let mut one = database.begin();
     one.put(&key(5), b"dirty").unwrap();
     for log in ["log0", "log1"] {
-        disk.inject(Fault::failing(DiskOperation::Sync, EIO).of(log));
+        disk.inject(Fault::failing(DiskOperation::Sync, EIO).in_file(log));
     }
     // The value takes more pages than there are frames: some are written meanwhile, and the log before them.
     assert!(is_broken(one.put(&key(300), &[1; 20_000])));
@@ -137,7 +137,7 @@ fn pages_that_cannot_be_freed_after_a_commit_are_freed_when_the_database_is_reop
         assert_eq!(database.range(..key(900)).count(), 900);
         (0..900).for_each(|number| drop(database.get(&key(number)).unwrap()));
     }
-    disk.inject(Fault::failing(DiskOperation::Read, EIO).at_page(1).of("data").forever());
+    disk.inject(Fault::failing(DiskOperation::Read, EIO).at_page(1).in_file("data").forever());
     one.commit().unwrap();
     assert_eq!(database.get(b"long").unwrap().unwrap(), b"short");
     assert!(is_broken(database.put(b"long", b"")));
@@ -151,7 +151,7 @@ fn a_failed_automatic_checkpoint_is_reported_by_the_next_call() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
     let taken = database.stats().checkpoints;
-    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("data").forever());
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).in_file("data").forever());
     // The puts before the first checkpoint, and the one that takes it, do not fail.
     let put = |number: &u32| database.put(&key(*number), &[8; 50]);
     let count = (0..1000).take_while(|number| put(number).is_ok()).count();

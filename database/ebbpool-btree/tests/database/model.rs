@@ -199,7 +199,7 @@ impl Run {
         for (op, fault) in &step.ops {
             if let Some((write, nth)) = fault {
                 let on = [DiskOperation::Read, DiskOperation::Write][usize::from(*write)];
-                self.disk.inject(Fault::failing(on, EIO).of("data").nth(*nth));
+                self.disk.inject(Fault::failing(on, EIO).in_file("data").nth(*nth));
             }
             let outcome = run(database, &mut transaction, &mut model, op);
             self.disk.heal();

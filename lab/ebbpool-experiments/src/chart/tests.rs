@@ -19,8 +19,8 @@ fn a_line_looks_the_same_in_every_panel_and_like_no_other() {
         plan(&[("exact", "fd-buffer"), ("LRU", "lru"), ("as printed", "fd-buffer")]),
     ]);
     let [first, second] = [&panels[0].series, &panels[1].series];
-    assert_eq!(Some(first[0].mark), Mark::of_policy("fd-buffer"));
-    assert_eq!(Some(second[1].mark), Mark::of_policy("lru"));
+    assert_eq!(Some(first[0].mark), LineStyle::for_policy("fd-buffer"));
+    assert_eq!(Some(second[1].mark), LineStyle::for_policy("lru"));
     assert_eq!(first[1].mark, second[0].mark);
     assert_eq!(first[0].mark, second[2].mark);
     assert!(first[0].mark != first[1].mark && first[1].mark != first[2].mark);
@@ -31,7 +31,7 @@ fn axis() -> Axis {
 }
 
 fn line(name: &str) -> DataSeries {
-    DataSeries { name: name.into(), mark: Mark::default(), points: Vec::new() }
+    DataSeries { name: name.into(), mark: LineStyle::default(), points: Vec::new() }
 }
 
 #[test]

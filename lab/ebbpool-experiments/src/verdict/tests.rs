@@ -581,7 +581,7 @@ fn guests_change_no_verdict() {
     let [guest] = &judge(&experiment, claim, &points).guests[..] else {
         panic!("one guest");
     };
-    assert_eq!(guest.says(), "guest, which you have added");
+    assert_eq!(guest.claim_place_text(), "guest, which you have added");
     assert_eq!(guest.ours, "better than A at 4 of 6 points");
     assert!(judge(&experiment, claim, &alone).guests.is_empty());
 }

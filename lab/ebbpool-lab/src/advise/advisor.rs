@@ -539,8 +539,8 @@ impl TraceQuestions<'_> {
 
 /// The server that the names of a trace suggest.
 fn server_of(name: &str, source: &Source) -> ServerKind {
-    match ServerKind::of_trace(name) {
-        ServerKind::Other => ServerKind::of_trace(source.label()),
+    match ServerKind::guess_from_trace_name(name) {
+        ServerKind::Other => ServerKind::guess_from_trace_name(source.label()),
         server => server,
     }
 }

@@ -6,7 +6,7 @@ use ebbpool_policy::{PolicySpec, Value};
 
 use super::advisor::Advisor;
 use super::clock::{ArrivalRate, ClockSource};
-use super::knobs::Knob;
+use super::knobs::ServerSetting;
 use super::life::WritesByCause;
 use super::load::{LoadTerms, SystemLoad};
 use super::notes::{AdviceNote, NoteKind, duration};
@@ -121,7 +121,7 @@ impl Advisor<'_> {
         &mut self,
         terms: &LoadTerms,
         now: &SystemLoad,
-    ) -> Result<(Vec<Knob>, Option<WritesByCause>), LabError> {
+    ) -> Result<(Vec<ServerSetting>, Option<WritesByCause>), LabError> {
         let Some(setting) = self.server.checkpoint_setting() else {
             return Ok((Vec::new(), None));
         };
@@ -129,7 +129,7 @@ impl Advisor<'_> {
             Ok(intervals) => intervals,
             Err(why) => {
                 let why = format!("not simulated: {why}");
-                return Ok((vec![Knob::without_figures(setting, &why)], None));
+                return Ok((vec![ServerSetting::without_figures(setting, &why)], None));
             }
         };
         let cells = self.at_intervals(rate, &covered, now.frames)?;
@@ -153,7 +153,7 @@ impl Advisor<'_> {
             bytes_per_day: terms.bytes_of_pages(writes_per_reference),
             included: false,
         };
-        let knobs = others.iter().zip(&covered[1..]).map(|(other, interval)| Knob {
+        let knobs = others.iter().zip(&covered[1..]).map(|(other, interval)| ServerSetting {
             setting: setting.into(),
             from: Some(spelled(covered[0])),
             to: Some(spelled(*interval)),

@@ -10,7 +10,7 @@ use crate::numbers::saving;
 /// A setting of the running server, and what another value would save.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[non_exhaustive]
-pub struct Knob {
+pub struct ServerSetting {
     /// The setting.
     pub setting: String,
     /// Its present value, if it is known.
@@ -35,10 +35,10 @@ pub struct Knob {
     pub note: Option<String>,
 }
 
-impl Knob {
+impl ServerSetting {
     /// A setting without figures.
     pub(super) fn without_figures(setting: &str, note: &str) -> Self {
-        Knob {
+        ServerSetting {
             setting: setting.into(),
             from: None,
             to: None,
@@ -55,7 +55,7 @@ impl Knob {
 
     /// Another size of the buffer.
     pub(super) fn size(server: ServerKind, page_size: Option<u64>, now: &SystemLoad, other: &SystemLoad) -> Self {
-        Knob {
+        ServerSetting {
             setting: server.size_setting().into(),
             from: Some(server.size_value(now.frames, page_size)),
             to: Some(server.size_value(other.frames, page_size)),
@@ -77,17 +77,17 @@ pub(super) fn of_server(
     page_size: Option<u64>,
     now: &SystemLoad,
     larger: &[SystemLoad],
-    checkpoints: Vec<Knob>,
-) -> Vec<Knob> {
-    let mut knobs: Vec<Knob> = larger.iter().map(|other| Knob::size(server, page_size, now, other)).collect();
+    checkpoints: Vec<ServerSetting>,
+) -> Vec<ServerSetting> {
+    let mut knobs: Vec<ServerSetting> = larger.iter().map(|other| ServerSetting::size(server, page_size, now, other)).collect();
     if knobs.is_empty() {
-        knobs.push(Knob::without_figures(
+        knobs.push(ServerSetting::without_figures(
             server.size_setting(),
             "not simulated: a buffer of twice the size holds all pages of the trace",
         ));
     }
     knobs.extend(checkpoints);
     let others = server.other_settings().iter();
-    knobs.extend(others.map(|(setting, why)| Knob::without_figures(setting, why)));
+    knobs.extend(others.map(|(setting, why)| ServerSetting::without_figures(setting, why)));
     knobs
 }

@@ -94,7 +94,7 @@ impl MeasuredWrites {
     /// # Errors
     ///
     /// [`AdviseError::NoMeasuredWrites`] if the text is no JSON object with such an object, or if no capture takes its seconds.
-    pub fn of_facts(facts: &str) -> Result<Self, AdviseError> {
+    pub fn from_facts(facts: &str) -> Result<Self, AdviseError> {
         #[derive(Deserialize)]
         struct Facts {
             written: MeasuredWrites,
@@ -217,7 +217,7 @@ mod tests {
             let facts = format!(
                 r#"{{"events": {events}, "lost": {lost}, "written": {{"seconds": 1.0, "page_bytes": 1, "log_bytes": 1, "process_bytes": 1, "device": null}}}}"#
             );
-            MeasuredWrites::of_facts(&facts).expect("facts").lost_events()
+            MeasuredWrites::from_facts(&facts).expect("facts").lost_events()
         };
         assert_eq!((note(99, 1), note(0, 0)), (None, None));
         let text = note(11, 89).expect("a note").text;
@@ -258,7 +258,7 @@ mod tests {
     fn facts_without_measured_bytes_are_refused() {
         let text = r#"{"source": "postgresql", "written": {"seconds": 2.5, "page_bytes": 8192, "log_bytes": null,
             "process_bytes": 9000, "device": {"name": "vda", "bytes": 12288}}}"#;
-        let found = MeasuredWrites::of_facts(text).expect("facts");
+        let found = MeasuredWrites::from_facts(text).expect("facts");
         assert_eq!((found.page_bytes, found.log_bytes), (Some(8192), None));
         assert_eq!(found.device.map(|device| device.bytes), Some(12288));
         for text in [
@@ -275,14 +275,14 @@ mod tests {
             "{\"references\": -1, \"written\": {\"seconds\": 60, \"page_bytes\": 1}}",
             "{\"written\": {\"seconds\": 60, \"page_bytes\": 1",
         ] {
-            assert!(MeasuredWrites::of_facts(text).is_err(), "{text}");
+            assert!(MeasuredWrites::from_facts(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn facts_belong_to_their_trace_and_its_pieces() {
         let text = r#"{"references": 90, "resident_references": 10, "written": {"seconds": 60}}"#;
-        let facts = MeasuredWrites::of_facts(text).expect("facts");
+        let facts = MeasuredWrites::from_facts(text).expect("facts");
         assert_eq!(facts.references, Some(100));
         let whole = ReadOptions::default();
         let piece = ReadOptions { skip: 1, ..whole.clone() };

@@ -4,7 +4,7 @@ use ebbpool_cost::one_line;
 
 use super::load::life_of;
 use super::notes::duration;
-use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, MemoryPoint, SystemLoad};
+use super::{Advice, BreakEven, ClockSource, MeasuredDay, MemoryPoint, ServerSetting, SystemLoad};
 use crate::checkpoints::CheckpointSchedule;
 use crate::knee::{self, WORTH_DOUBLING};
 use crate::lifetime::DeviceLife;
@@ -515,7 +515,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let is_answered = advice.server.name().is_some();
     let simulated = advice.knobs.iter().filter(|knob| knob.simulated && !is_answered);
     let others = advice.knobs.iter().filter(|knob| !knob.simulated);
-    let sentence = |knob: &Knob| {
+    let sentence = |knob: &ServerSetting| {
         let note = knob.note.as_deref().unwrap_or("not simulated");
         format!("{}: {note}", knob.setting)
     };

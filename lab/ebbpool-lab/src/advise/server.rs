@@ -32,7 +32,7 @@ const WORDS: [(&str, ServerKind); 6] = [
 impl ServerKind {
     /// The server that a trace's name suggests: a word of the name is, or begins with, a word for the server.
     /// `pg` must be the whole word.
-    pub fn of_trace(name: &str) -> Self {
+    pub fn guess_from_trace_name(name: &str) -> Self {
         let name = name.to_lowercase();
         let words = name.split(|letter: char| !letter.is_alphanumeric());
         let server = |word: &str| {
@@ -152,7 +152,7 @@ mod tests {
             ("zipf:pages=100,refs=200", ServerKind::Other),
             ("", ServerKind::Other),
         ] {
-            assert_eq!(ServerKind::of_trace(name), server, "{name}");
+            assert_eq!(ServerKind::guess_from_trace_name(name), server, "{name}");
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let references = study.lru.references();
     let mut curve = Curve::new(study.sentence(), &study.lru);
     let answer = study.answer.as_ref().and_then(least_memory);
-    curve.at_end = dirty_end::of_study(&study);
+    curve.at_end = dirty_end::sentence_for_study(&study);
     let target = answer.map(|(_, smallest)| (smallest.frames, "target"));
     let knee = || study.knee().map(|frames| (frames, "knee"));
     curve.mark = match study.answer {
@@ -108,7 +108,7 @@ fn result<'a>(
         }
         _ => {
             let is_lru = spec.registered().is_some_and(|spec| spec.to_string() == BASELINE);
-            is_lru.then(|| (study.lru.at(frames), None))
+            is_lru.then(|| (study.lru.traffic_at(frames), None))
         }
     }
 }

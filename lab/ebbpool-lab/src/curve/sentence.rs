@@ -48,7 +48,7 @@ fn of_doubling(study: &CurveStudy) -> String {
     let lru = &study.lru;
     let now = study.sizes[study.sizes.len() / 2];
     let more = now.saturating_mul(2);
-    let change = less_or_more(study.bill(lru.at(more)), study.bill(lru.at(now)));
+    let change = less_or_more(study.bill(lru.traffic_at(more)), study.bill(lru.traffic_at(now)));
     format!(
         "at R={} lru's bill is {change} with {} than with {}",
         rounded(study.asymmetry.ratio()),

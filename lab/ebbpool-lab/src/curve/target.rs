@@ -19,7 +19,7 @@ pub enum TargetFigure {
 
 impl TargetFigure {
     /// The figure of some traffic over this number of references.
-    pub fn of(self, traffic: Traffic, references: u64, asymmetry: Asymmetry) -> f64 {
+    pub fn value(self, traffic: Traffic, references: u64, asymmetry: Asymmetry) -> f64 {
         match self {
             TargetFigure::Reads => traffic.reads as f64,
             TargetFigure::Writes => traffic.writes as f64,
@@ -152,8 +152,8 @@ mod tests {
     fn a_bill_is_per_reference() {
         let traffic = Traffic { reads: 10, writes: 5, ..Traffic::default() };
         let asymmetry = "4".parse().expect("an asymmetry");
-        assert_eq!(TargetFigure::Bill.of(traffic, 20, asymmetry), 1.5);
-        assert_eq!(TargetFigure::Reads.of(traffic, 20, asymmetry), 10.0);
-        assert_eq!(TargetFigure::Writes.of(traffic, 20, asymmetry), 5.0);
+        assert_eq!(TargetFigure::Bill.value(traffic, 20, asymmetry), 1.5);
+        assert_eq!(TargetFigure::Reads.value(traffic, 20, asymmetry), 10.0);
+        assert_eq!(TargetFigure::Writes.value(traffic, 20, asymmetry), 5.0);
     }
 }

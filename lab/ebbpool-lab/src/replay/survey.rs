@@ -35,7 +35,7 @@ pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Res
     let replayed = Metadata { page_size: Some(super::page_size(request, &metadata)? as u64), ..metadata.clone() };
     let frames_of = |pages| {
         let size = request.size.size;
-        size.frames_of(pages, &replayed, source.label())
+        size.to_frames(pages, &replayed, source.label())
     };
     let counts_pages = match request.size.size {
         BufferSize::Share(_) => true,
@@ -62,7 +62,7 @@ pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Res
         true => frames.min(distinct),
         false => frames,
     };
-    let warmup = request.warmup.references_of(references);
+    let warmup = request.warmup.to_references(references);
     if warmup >= references {
         return Err(SimError::AllWarmup { trace: trace(), references, warmup }.into());
     }

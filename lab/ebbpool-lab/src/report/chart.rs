@@ -10,7 +10,7 @@
 //!
 //! | what | where | how the script gets it |
 //! | --- | --- | --- |
-//! | colour, dash and shape of every policy | [`Mark`] | in the page's data, a mark for each policy |
+//! | colour, dash and shape of every policy | [`LineStyle`] | in the page's data, a mark for each policy |
 //! | the colours themselves, light and dark | `colours.rs` | as properties of the style sheet |
 //! | font, distances, sizes of marks | `layout.rs` | in the page's data |
 //! | scales, ticks and their texts | `axes.rs` | `axes.js` ports it; `axes.json` has cases that both must compute |
@@ -32,7 +32,7 @@ mod text;
 pub use colours::figure_colours;
 pub(super) use colours::properties;
 pub(super) use layout::{LAYOUT, Layout};
-pub use marks::Mark;
+pub use marks::LineStyle;
 pub(super) use marks::marks_of;
 pub use picture::{Axis, DataPoint, DataSeries, Panel, Picture, PlotKind, Tick, Ticks};
 pub use svg::{in_page, svg};

@@ -47,7 +47,7 @@ impl Curve {
             (0..=MOST_POINTS).map(|at| (all as f64).powf(f64::from(at) / f64::from(MOST_POINTS)).round() as u64).collect();
         sizes.dedup();
         let point = |frames| {
-            let traffic = lru.at(frames);
+            let traffic = lru.traffic_at(frames);
             (frames, traffic.reads, traffic.writes)
         };
         Curve {

@@ -14,7 +14,7 @@ use crate::numbers::Number;
 use crate::policy_selection::BASELINE;
 use crate::pricing::{BillUnit, Pricing};
 use crate::report::Curve;
-use crate::report::chart::{LAYOUT, Layout, Mark, marks_of};
+use crate::report::chart::{LAYOUT, Layout, LineStyle, marks_of};
 use crate::report::on_device::{DeviceFacts, busy_joules, host_bytes};
 use crate::several::{Summary, TraceGroup};
 
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     baseline: &'static str,
     layout: Layout,
     /// The marks of the policies of all traces.
-    marks: Vec<Mark>,
+    marks: Vec<LineStyle>,
     traces: Vec<Trace>,
     /// What holds for all traces together.
     summary: Option<SummaryTable>,
@@ -297,7 +297,7 @@ impl Trace {
             },
             at_end: match &comparison.curve {
                 Some(curve) => curve.at_end.clone(),
-                None => dirty_end::of_comparison(comparison),
+                None => dirty_end::sentence_for_comparison(comparison),
             },
             share_of: comparison.share_of,
             references: comparison.facts.references,

@@ -223,7 +223,7 @@ impl LruCurve {
     }
 
     /// LRU's traffic with `frames` frames, at least 1.
-    pub fn at(&self, frames: u64) -> Traffic {
+    pub fn traffic_at(&self, frames: u64) -> Traffic {
         let frames = frames.clamp(1, self.distinct_pages().max(1));
         let traffic = self.traffic.get(frames as usize);
         traffic.copied().unwrap_or_default()
@@ -231,6 +231,6 @@ impl LruCurve {
 
     /// The least number of frames, at least 1, at which LRU's traffic satisfies `condition`.
     pub fn smallest(&self, condition: impl Fn(Traffic) -> bool) -> Option<u64> {
-        (1..=self.distinct_pages()).find(|&frames| condition(self.at(frames)))
+        (1..=self.distinct_pages()).find(|&frames| condition(self.traffic_at(frames)))
     }
 }

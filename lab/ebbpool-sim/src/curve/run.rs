@@ -125,7 +125,7 @@ impl Wave {
             let (sampler, part) = run.from;
             let counts = run.engine.finish(samplers[sampler].part_chunk(part).pages);
             let lru = curves.get(&run.from);
-            let lru = lru.map_or_else(Traffic::default, |lru| lru.at(self.jobs[run.job].cell.frames));
+            let lru = lru.map_or_else(Traffic::default, |lru| lru.traffic_at(self.jobs[run.job].cell.frames));
             traffic[run.job].push((Traffic::from_counts(&counts), lru));
         }
         traffic

@@ -51,7 +51,11 @@ impl Curves<'_> {
                 && policy.to_string() == "lru"
                 && let Some(frames) = self.lru.smallest(&condition)
             {
-                *found = Some(SmallestMemory { frames, estimate: Estimate::exact(self.lru.at(frames)), too_few: frames - 1 });
+                *found = Some(SmallestMemory {
+                    frames,
+                    estimate: Estimate::exact(self.lru.traffic_at(frames)),
+                    too_few: frames - 1,
+                });
             }
         }
         loop {
@@ -80,7 +84,7 @@ impl Curves<'_> {
         let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
         let requests: Vec<(&SimPolicy, u64)> =
             policies.iter().zip(&sizes).flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames))).collect();
-        let mut estimates = self.at(&requests, progress)?.into_iter();
+        let mut estimates = self.estimates_at(&requests, progress)?.into_iter();
         let mut first_of = |sizes: &Vec<u64>| {
             let mut too_few = 0;
             let mut first = None;

@@ -55,19 +55,19 @@ fn an_example_by_hand() {
     let of = |reads, writes, dirty_left| Traffic { reads, writes, dirty_left, ..Traffic::default() };
     // Three frames: 2 is dirty at the end.
     let flushed = Traffic { end_writes: 1, ..of(5, 2, 0) };
-    assert_eq!(curves(AtEnd::Flush, 0).lru().at(3), flushed);
+    assert_eq!(curves(AtEnd::Flush, 0).lru().traffic_at(3), flushed);
     // 1 was dirty after the warm-up, and is evicted after it.
     let warm = Traffic { end_writes: 1, dirty_before: 1, ..of(2, 1, 0) };
-    assert_eq!(curves(AtEnd::Flush, 4).lru().at(3), warm);
+    assert_eq!(curves(AtEnd::Flush, 4).lru().traffic_at(3), warm);
     let curves = curves(AtEnd::Free, 0);
     // One frame: there is no hit; 1 is evicted dirty twice, 2 once.
-    assert_eq!(curves.lru().at(1), of(7, 3, 0));
+    assert_eq!(curves.lru().traffic_at(1), of(7, 3, 0));
     // Two frames: the second reference to 1 hits. 1 is evicted for 2, and 2, written since, for 1.
-    assert_eq!(curves.lru().at(2), of(6, 2, 0));
+    assert_eq!(curves.lru().traffic_at(2), of(6, 2, 0));
     // Three frames: 2 stays until the end; 1 is evicted for 4.
-    assert_eq!(curves.lru().at(3), of(5, 1, 1));
-    assert_eq!(curves.lru().at(4), of(4, 0, 2));
-    assert_eq!(curves.lru().at(400), of(4, 0, 2));
+    assert_eq!(curves.lru().traffic_at(3), of(5, 1, 1));
+    assert_eq!(curves.lru().traffic_at(4), of(4, 0, 2));
+    assert_eq!(curves.lru().traffic_at(400), of(4, 0, 2));
     assert_eq!(curves.lru().smallest(|traffic| traffic.writes <= 1), Some(3));
     assert_eq!(curves.lru().smallest(|traffic| traffic.reads <= 3), None);
 }
@@ -91,7 +91,7 @@ proptest! {
         let sizes: Vec<u64> = (1..=curves.lru().distinct_pages() + 2).collect();
         let expected = simulated(&source, "lru", &sizes, &options);
         for (frames, expected) in sizes.into_iter().zip(expected) {
-            prop_assert_eq!(curves.lru().at(frames), expected, "{} frames", frames);
+            prop_assert_eq!(curves.lru().traffic_at(frames), expected, "{} frames", frames);
         }
     }
 
@@ -112,7 +112,7 @@ proptest! {
         let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(1.0), &options), &QUIET).expect("curves");
         let sizes = [1, 2, 5, 17, 60, 1000];
         let requests: Vec<_> = sizes.iter().map(|&frames| (&policy, frames)).collect();
-        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let found = curves.estimates_at(&requests, &QUIET).expect("estimates");
         let found: Vec<_> = found.into_iter().map(|estimate| estimate.traffic).collect();
         prop_assert_eq!(found, simulated(&source, SPECS[at], &sizes, &options));
     }
@@ -140,11 +140,11 @@ proptest! {
         let sizes: Vec<u64> = (1..=curves.lru().distinct_pages() + 2).collect();
         let expected = simulated(&source, "lru", &sizes, &options);
         for (frames, expected) in sizes.into_iter().zip(expected) {
-            prop_assert_eq!(curves.lru().at(frames), expected, "{} frames", frames);
+            prop_assert_eq!(curves.lru().traffic_at(frames), expected, "{} frames", frames);
         }
         let sizes = [1, 2, 5, 17, 60, 1000];
         let requests: Vec<_> = sizes.iter().map(|&frames| (&policy, frames)).collect();
-        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let found = curves.estimates_at(&requests, &QUIET).expect("estimates");
         let found: Vec<_> = found.into_iter().map(|estimate| estimate.traffic).collect();
         prop_assert_eq!(found, simulated(&source, SPECS[at], &sizes, &options));
     }
@@ -166,7 +166,7 @@ fn samples_have_the_checkpoints_of_the_whole_trace() {
     for policy in ["clock", "cflru", "arc"] {
         let spec = self::policy(policy);
         let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
-        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let found = curves.estimates_at(&requests, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
         for (found, exact) in found.iter().zip(exact) {
             assert!(found.sample.rate <= 0.4, "{policy}: {:?}", found.sample);
@@ -196,7 +196,7 @@ fn sampled_bills_are_within_their_stated_errors() {
     for policy in ["cflru", "casa", "cfdc:cluster=4", "fd-static", "clock", "belady"] {
         let spec = self::policy(policy);
         let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
-        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let found = curves.estimates_at(&requests, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
         for ((&frames, found), exact) in sizes.iter().zip(&found).zip(exact) {
             assert!(found.sample.rate <= 0.4, "{policy} {frames}: {:?}", found.sample);
@@ -217,7 +217,7 @@ fn the_smallest_memory_is_found_for_stack_policies_and_others() {
     let options = SimOptions::default();
     let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(1.0), &options), &QUIET).expect("curves");
     let policies = ["lru", "fifo", "cflru"].map(policy);
-    let now = curves.lru().at(90).writes;
+    let now = curves.lru().traffic_at(90).writes;
     let requests = |traffic: Traffic| 2 * traffic.writes <= now;
     let sizes = [50, 100, 400, 1600];
     let found = curves.smallest(&policies, &sizes, requests, &QUIET).expect("answers");

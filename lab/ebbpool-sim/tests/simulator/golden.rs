@@ -83,7 +83,7 @@ fn estimates(store: &dyn ResultStore) -> Vec<Estimate> {
     let mut curves = Curves::new(&source, store, &curve_options, &QUIET).expect("curves");
     let policies = [policy("lru"), policy("cflru")];
     let requests: Vec<(&SimPolicy, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
-    curves.at(&requests, &QUIET).expect("estimates")
+    curves.estimates_at(&requests, &QUIET).expect("estimates")
 }
 
 fn path() -> PathBuf {

@@ -173,7 +173,7 @@ fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
         let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
         let sizes = [500, 5000, 1 << 20];
         let requests = [&fifo, &queue].map(|policy| sizes.map(|frames| (policy, frames)));
-        let found = curves.at(requests.as_flattened(), progress);
+        let found = curves.estimates_at(requests.as_flattened(), progress);
         let found = found.expect("estimates");
         assert_eq!(found[..3], found[3..]);
         assert!(!found[4].sample.is_all() && found[5].sample.is_all());
@@ -193,7 +193,7 @@ fn a_guest_of_which_nothing_is_known_runs_on_all_pages() {
     run(|progress| {
         let source = Source::parse("zipf:pages=30000,refs=50000", None).expect("a generator");
         let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
-        let found = curves.at(&[(&queue, 5000)], progress).expect("estimates");
+        let found = curves.estimates_at(&[(&queue, 5000)], progress).expect("estimates");
         assert!(found[0].sample.is_all());
     });
 }
@@ -206,7 +206,7 @@ fn a_guest_that_fails_ends_a_curve() {
     run(|progress| {
         let source = source();
         let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
-        let failed = curves.at(&[(&queue, 100)], progress);
+        let failed = curves.estimates_at(&[(&queue, 100)], progress);
         let failed = failed.expect_err("it fails").to_string();
         assert!(failed.contains("reference 500"), "{failed}");
     });

@@ -29,7 +29,7 @@ fn references(source: &Source) -> Vec<(u64, bool)> {
 fn probabilities(source: &Source, pages: u64) -> Vec<PageProbability> {
     let known = source.page_probabilities().expect("memory");
     let known = known.expect("the generator knows them");
-    (0..pages).map(|page| known.of(page)).collect()
+    (0..pages).map(|page| known.for_page(page)).collect()
 }
 
 fn counted(source: &Source, cells: &[SimCell], warmup: u64) -> Vec<Counts> {

@@ -135,7 +135,7 @@ impl Draw {
         let asked: Vec<(&SimPolicy, u64)> = policies.iter().map(|(policy, frames)| (policy, *frames)).collect();
         let estimates = match forced {
             true => curves.sample(&asked, &QUIET),
-            false => curves.at(&asked, &QUIET),
+            false => curves.estimates_at(&asked, &QUIET),
         };
         let estimates = estimates.expect("estimates");
         let sampled = requests.into_iter().zip(estimates).filter(|(_, estimate)| !estimate.sample.is_all());

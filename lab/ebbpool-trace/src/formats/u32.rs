@@ -90,7 +90,7 @@ fn classes_of(fields: &Map<String, Value>) -> Result<Option<PageClasses>, &'stat
         let base = number("base")?;
         pages.push((base, base.saturating_add(number("blocks")?), class));
     }
-    let classes = PageClasses::of_pages(names, pages);
+    let classes = PageClasses::from_single_pages(names, pages);
     classes.map(Some).ok_or("relations share pages; each page belongs to at most one")
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn page_probabilities(reads: &AliasTable, writes: &AliasTable, write:
         let write_probability = write * writes;
         PageProbability { reference: (1.0 - write) * reads + write_probability, write: write_probability }
     }));
-    Some(PageProbabilities::of_pages(found))
+    Some(PageProbabilities::from_pages(found))
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ impl Generator for Btree {
             ranges.pop_if(|last| last.0 == page);
             ranges.extend([(page, INNER), (page + 1, LEAF)]);
         }
-        PageClasses::of_ranges(names, ranges)
+        PageClasses::from_ranges(names, ranges)
     }
 }
 

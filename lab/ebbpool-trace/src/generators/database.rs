@@ -55,7 +55,7 @@ impl PageAllocator {
         let names = self.relations.iter().map(|one| one.0.clone()).collect();
         let relations = (1..).zip(&self.relations);
         let pages = relations.map(|(class, one)| (one.1, one.2, class)).collect();
-        PageClasses::of_pages(names, pages).unwrap_or_default()
+        PageClasses::from_single_pages(names, pages).unwrap_or_default()
     }
 
     /// Page numbers allocated so far.

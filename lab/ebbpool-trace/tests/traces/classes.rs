@@ -116,7 +116,7 @@ fn names_may_be_given_at_the_end() {
 fn ranges_of_pages_take_no_column() {
     let directory = tempfile::tempdir().unwrap();
     let pages = vec![(100, 300, 2), (0, 50, 1), (300, 301, 3), (400, 400, 4)];
-    let classes = PageClasses::of_pages(names(&["a", "b", "c", "d"]), pages).unwrap();
+    let classes = PageClasses::from_single_pages(names(&["a", "b", "c", "d"]), pages).unwrap();
     assert_eq!(classes.ranges(), [(0, 1), (50, 0), (100, 2), (300, 3), (301, 0)]);
     let all = with_classes(some(5_000, 500), |_, page| match page {
         0..50 => 1,
@@ -149,8 +149,8 @@ fn ranges_of_pages_take_no_column() {
 
 #[test]
 fn pages_of_two_classes_are_refused() {
-    assert!(PageClasses::of_pages(Vec::new(), vec![(0, 10, 1), (9, 20, 2)]).is_none());
-    let whole = PageClasses::of_pages(Vec::new(), vec![(0, u64::MAX, 1)]).unwrap();
+    assert!(PageClasses::from_single_pages(Vec::new(), vec![(0, 10, 1), (9, 20, 2)]).is_none());
+    let whole = PageClasses::from_single_pages(Vec::new(), vec![(0, u64::MAX, 1)]).unwrap();
     assert_eq!(whole.ranges(), [(0, 1)]);
 }
 

@@ -41,7 +41,7 @@ fn references_have_the_stated_probabilities() {
         let known = known.expect("the generator knows them");
         let (mut all, mut writes) = (0.0, 0.0);
         for (page, counts) in (0..).zip(counts(&source, pages)) {
-            let of_page = known.of(page);
+            let of_page = known.for_page(page);
             let probabilities = [of_page.reference, of_page.write];
             assert!(of_page.write <= of_page.reference, "{spec}, {of_page:?}");
             for (count, probability) in counts.into_iter().zip(probabilities) {
@@ -64,18 +64,18 @@ fn pages_of_the_same_rank_are_alike_and_hotter_ones_more_probable() {
     let spec = "zipf:pages=1000,read-alpha=0.9,write=0.3,shared=true";
     let known = source(spec).page_probabilities().expect("memory");
     let known = known.expect("the generator knows them");
-    let mut pages: Vec<f64> = (0..1000).map(|page| known.of(page).reference).collect();
+    let mut pages: Vec<f64> = (0..1000).map(|page| known.for_page(page).reference).collect();
     pages.sort_by(|one, other| other.total_cmp(one));
     for rank in [1, 9, 99, 999] {
         let ratio = pages[0] / pages[rank];
         let expected = ((rank + 1) as f64).powf(0.9);
         assert!((ratio / expected - 1.0).abs() < 1e-4, "{rank}: {ratio}");
     }
-    assert_eq!(known.of(1000).reference, 0.0);
+    assert_eq!(known.for_page(1000).reference, 0.0);
     let uniform = source("zipf:pages=777,read-alpha=0,write=0.25");
     let uniform = uniform.page_probabilities().expect("memory");
     let uniform = uniform.expect("the generator knows them");
-    assert!((0..777).all(|page| uniform.of(page) == uniform.of(0)));
+    assert!((0..777).all(|page| uniform.for_page(page) == uniform.for_page(0)));
 }
 
 /// A generator says that it knows probabilities exactly where it has some.

@@ -222,7 +222,7 @@ impl FaultyFileStorage {
             if self.name == "data" && random().is_multiple_of(2) {
                 return self.leave_garbage(write, place);
             }
-            self.disk.inject(Fault::torn_write(EIO).of(self.name).at_page(place));
+            self.disk.inject(Fault::torn_write(EIO).in_file(self.name).at_page(place));
         }
         let mut writes = [Write::new(place, write.buffer)];
         match self.fault_happens(fault_rates.full) {
@@ -334,7 +334,7 @@ impl Storage for FaultyFileStorage {
         }
         self.fault_rates.pause();
         if fails {
-            self.disk.inject(Fault::sync_that_drops(EIO).of(self.name));
+            self.disk.inject(Fault::sync_that_drops(EIO).in_file(self.name));
         }
         self.faults.note_power(&self.disk);
         let outcome = self.inner.sync();

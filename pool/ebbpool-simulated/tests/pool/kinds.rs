@@ -171,7 +171,7 @@ pub fn unwritable_pages(case: &Case) -> Tally {
     let frames = 24 + random() % 40;
     let unwritable = 1 + random() % (frames / 2);
     for page in 0..unwritable {
-        let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
+        let fails = Fault::failing(DiskOperation::Write, EIO).in_file("data");
         disk.inject(fails.at_page(page).forever());
     }
     let mut policies = policies();
@@ -264,7 +264,7 @@ pub fn busy_page(case: &Case) -> Tally {
         }
     });
     if beside == 0 {
-        let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
+        let fails = Fault::failing(DiskOperation::Write, EIO).in_file("data");
         disk.inject(fails.at_page(2).forever());
         pool.fix_write(2).expect("nothing goes wrong")[0] = 1;
     }

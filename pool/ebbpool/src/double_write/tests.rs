@@ -252,14 +252,14 @@ fn batches_larger_than_a_list_or_than_the_area_are_stored() {
 fn nothing_may_be_written_in_place_if_the_area_or_the_sync_fails() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 2);
-    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("data"));
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).in_file("data"));
     assert_eq!(write(&area, &data, &[(1, 1)]).unwrap_err().raw_os_error(), Some(EIO));
-    disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).of("area"));
+    disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).in_file("area"));
     let full = write(&area, &data, &[(1, 1)]).unwrap_err();
     assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     assert_eq!(data.pages().unwrap(), 0);
     write(&area, &data, &[(1, 1)]).unwrap();
-    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("area"));
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).in_file("area"));
     for _ in 0..3 {
         assert!(write(&area, &data, &[(1, 2)]).is_err());
         assert_eq!(lsn(&data, 1), Ok(1));
@@ -321,8 +321,8 @@ fn run(disk: &FaultyDisk, seed: u64, model: &mut Model, with_faults: bool) {
         }
         if with_faults && roll(3) == 0 {
             let fault = match roll(5) {
-                0 => Fault::torn_write(EIO).of("area"),
-                _ => Fault::torn_write(EIO).of("data"),
+                0 => Fault::torn_write(EIO).in_file("area"),
+                _ => Fault::torn_write(EIO).in_file("data"),
             };
             disk.inject(fault.nth(1 + roll(3)));
         }
@@ -391,7 +391,7 @@ fn failed_writes_and_later_rounds(seed: u64, length: u64, failed: u64, rounds: u
     let all = |lsn| (0..failed).map(|page| (page, lsn)).collect::<Vec<_>>();
     write(&area, &data, &all(1)).unwrap();
     sync(&area, &data).unwrap();
-    disk.inject(Fault::torn_write(EIO).of("data").forever());
+    disk.inject(Fault::torn_write(EIO).in_file("data").forever());
     let outcomes = write_each(&area, &data, &all(2)).unwrap();
     assert!(outcomes.iter().all(|(_, outcome)| outcome.is_err()));
     disk.heal();
@@ -433,11 +433,11 @@ fn an_image_that_is_carried_on_is_read_again_if_a_bit_was_flipped() {
         let (area, data) = open(&disk, 6);
         write(&area, &data, &[(0, 1)]).unwrap();
         sync(&area, &data).unwrap();
-        disk.inject(Fault::torn_write(EIO).of("data"));
+        disk.inject(Fault::torn_write(EIO).in_file("data"));
         assert!(write_each(&area, &data, &[(0, 2)]).unwrap()[0].1.is_err());
         overwrite(&data, 0, &[7; PAGE]);
         for _ in 0..flips {
-            disk.inject(Fault::flipped_read().of("area"));
+            disk.inject(Fault::flipped_read().in_file("area"));
         }
         for round in 0..20 {
             write(&area, &data, &[(100, round)]).unwrap();
@@ -472,13 +472,13 @@ fn the_image_of_a_page_is_dropped_once_the_page_is_written_and_synced() {
         area.pages_written() - before
     };
     write(&area, &data, &[(1, 1), (2, 1)]).unwrap();
-    disk.inject(Fault::torn_write(EIO).of("data").at_page(1));
+    disk.inject(Fault::torn_write(EIO).in_file("data").at_page(1));
     assert_eq!(took(&[(1, 2), (2, 2)]), 3);
     sync(&area, &data).unwrap();
     assert_eq!(took(&[(3, 3)]), 3, "with the image of page 1");
     assert_eq!(took(&[(3, 4)]), 2, "it is there already");
     sync(&area, &data).unwrap();
-    disk.inject(Fault::torn_write(EIO).of("data").at_page(1));
+    disk.inject(Fault::torn_write(EIO).in_file("data").at_page(1));
     assert_eq!(took(&[(1, 5)]), 2, "a later one takes its place");
     sync(&area, &data).unwrap();
     assert_eq!(took(&[(4, 6)]), 3, "which stays needed in turn");
@@ -495,7 +495,7 @@ fn a_page_that_failed_twice_is_restored_from_the_later_image() {
         write(&area, &data, &[(1, 1)]).unwrap();
         sync(&area, &data).unwrap();
         for lsn in [2, 3] {
-            disk.inject(Fault::torn_write(EIO).of("data"));
+            disk.inject(Fault::torn_write(EIO).in_file("data"));
             assert!(write(&area, &data, &[(1, lsn)]).is_err());
             for _ in 0..3 {
                 write(&area, &data, &[(7, lsn)]).unwrap();
@@ -519,7 +519,7 @@ fn a_page_that_cannot_be_read_is_restored_if_there_is_an_image() {
             assert!(disk.flip("area", PAGE as u64 + 700, 0));
         }
         let (area, data) = open(&disk, 8);
-        disk.inject(Fault::failing(DiskOperation::Read, EIO).of("data"));
+        disk.inject(Fault::failing(DiskOperation::Read, EIO).in_file("data"));
         match (area.restore(&data, FORMAT), has_image) {
             (Ok(restored), true) => assert_eq!(restored, [1]),
             (Err(PoolError::Read { page: 1, .. }), false) => {}
@@ -632,7 +632,7 @@ fn an_area_that_was_retired_restores_nothing() {
         // Several rounds, so that there are images all over it.
         for lsn in 1..10 {
             let batch: Vec<(u64, u64)> = (0..1 + lsn % 3).map(|page| (page, lsn)).collect();
-            disk.inject(Fault::torn_write(EIO).of("data").nth(1 + seed % 4));
+            disk.inject(Fault::torn_write(EIO).in_file("data").nth(1 + seed % 4));
             let _ = write_each(&area, &data, &batch).unwrap();
             disk.heal();
         }

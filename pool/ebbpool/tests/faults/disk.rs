@@ -208,7 +208,7 @@ fn a_failed_sync_poisons_the_pool_although_later_ones_would_succeed() {
         put(&pool, 0, 1).unwrap();
         pool.flush(0).unwrap();
         put(&pool, 0, 2).unwrap();
-        disk.inject(Fault::sync_that_drops(EIO).of(file));
+        disk.inject(Fault::sync_that_drops(EIO).in_file(file));
         assert!(pool.flush(0).is_err());
         let writes = disk.counts().writes;
         assert!(matches!(pool.flush(0), Err(PoolError::Poisoned { .. })));
@@ -242,7 +242,7 @@ fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
         pool.flush(0).unwrap();
         put(&pool, 0, 2).unwrap();
         put(&pool, 1, 2).unwrap();
-        disk.inject(Fault::sync_that_drops(EIO).of("data"));
+        disk.inject(Fault::sync_that_drops(EIO).in_file("data"));
         let other = Arc::new(Mutex::new(None));
         let (begun, shared) = (Arc::clone(&other), Arc::clone(&pool));
         disk.observe(move |io| {
@@ -293,7 +293,7 @@ fn a_page_torn_by_a_failed_write_is_restored_from_the_area_after_a_crash() {
             (0..failing).for_each(|page| put(&pool, page, 1).unwrap());
             pool.checkpoint().unwrap();
             (0..failing).for_each(|page| put(&pool, page, 2).unwrap());
-            disk.inject(Fault::torn_write(EIO).of("data").forever());
+            disk.inject(Fault::torn_write(EIO).in_file("data").forever());
             assert!(pool.checkpoint().is_err());
             disk.heal();
             // Meanwhile images of other pages fill the area several times.

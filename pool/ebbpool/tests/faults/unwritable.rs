@@ -124,7 +124,7 @@ fn a_page_that_pads_a_block_and_could_not_be_written_stays_in_memory_until_it_is
     pool.close().unwrap();
     for (nth, flushed) in [(1, true), (1, false), (2, false)] {
         let pool = open("area");
-        let torn = Fault::torn_write(EIO).of("data").at_page(2);
+        let torn = Fault::torn_write(EIO).in_file("data").at_page(2);
         disk.inject(torn.clone());
         assert!(pads_a_block(&pool).is_empty());
         assert_eq!(pool.stats().failed_writes, 1);
@@ -148,7 +148,7 @@ fn a_page_that_pads_a_block_and_could_not_be_written_stays_in_memory_until_it_is
     }
     // The power fails before the page is written again.
     let pool = open("area");
-    disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
+    disk.inject(Fault::torn_write(EIO).in_file("data").at_page(2));
     assert!(pads_a_block(&pool).is_empty());
     drop(pool);
     restarted(&disk, 3);
@@ -165,7 +165,7 @@ fn with_a_torn_page(disk: &FaultyDisk, others: u64, page_10: Fault) -> Pool {
     let pool = options(8).policy("bplru:block=4,padding=true").unwrap();
     let pool = pool.double_write(disk.pages("area", PAGE));
     let pool = pool.open(disk.pages("data", PAGE)).unwrap();
-    disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
+    disk.inject(Fault::torn_write(EIO).in_file("data").at_page(2));
     disk.inject(page_10);
     put(&pool, 0, 0).unwrap();
     (20..29).for_each(|page| drop(get(&pool, page)));
@@ -179,7 +179,7 @@ fn a_pool_is_not_closed_while_a_page_that_its_checkpoint_tore_is_only_in_memory(
     let mut torn_by_a_checkpoint = 0;
     for others in 0..8 {
         let disk = FaultyDisk::new(1);
-        let torn = Fault::torn_write(EIO).of("data").at_page(10);
+        let torn = Fault::torn_write(EIO).in_file("data").at_page(10);
         let pool = with_a_torn_page(&disk, others, torn.clone());
         let before = pool.stats().failed_writes;
         // To fetch page 2 it may evict page 8.

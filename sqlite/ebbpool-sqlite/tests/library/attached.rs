@@ -227,9 +227,9 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
                 run(&database, "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush");
                 let before = rows(&database).unwrap();
                 let full = Fault::failing(DiskOperation::Write, ENOSPC);
-                disk.inject(full.of(&format!("{OTHER}-ebb")).forever());
+                disk.inject(full.in_file(&format!("{OTHER}-ebb")).forever());
                 let full = Fault::failing(DiskOperation::Write, ENOSPC);
-                disk.inject(full.of(&format!("{OTHER}-wal")).forever());
+                disk.inject(full.in_file(&format!("{OTHER}-wal")).forever());
                 let committed = database.execute_batch(
                     "BEGIN; DELETE FROM main.t WHERE n<15; INSERT INTO other.t VALUES (zeroblob(90000)); COMMIT",
                 );
@@ -274,7 +274,7 @@ fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
             let fill = |path: &str| {
                 for file in [path.to_owned(), format!("{path}-ebb"), format!("{path}-wal")] {
                     let full = Fault::failing(DiskOperation::Write, ENOSPC);
-                    disk.inject(full.of(&file).forever());
+                    disk.inject(full.in_file(&file).forever());
                 }
             };
             for (path, n) in [(OTHER, 5), (PATH, 9)] {

@@ -173,7 +173,7 @@ impl<'a> Play<'a> {
             false => FILES.iter().flat_map(|(_, path)| endings.iter().map(move |end| format!("{path}{end}"))).collect(),
         };
         for file in files {
-            let fault = Fault::failing(on, if is_full { ENOSPC } else { EIO }).nth(nth).of(&file);
+            let fault = Fault::failing(on, if is_full { ENOSPC } else { EIO }).nth(nth).in_file(&file);
             self.disk.inject(if is_forever { fault.forever() } else { fault });
         }
     }

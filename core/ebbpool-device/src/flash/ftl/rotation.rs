@@ -264,7 +264,7 @@ impl Rotation {
 
     fn map_page_moved<O: NandObserver>(&mut self, nand: &Nand<O>, from: u32, to: u32) {
         if from != NONE {
-            self.map_valid[nand.geometry().block_of(from) as usize] -= 1;
+            self.map_valid[nand.geometry().block(from) as usize] -= 1;
         }
         self.map_valid[to as usize] += 1;
     }

@@ -110,7 +110,7 @@ fn a_changing_device_reads_all_pages() {
     let paged = profile("sata-850evo").for_pages(Some(16384));
     let read = paged.operation_costs().read;
     assert!(read > profile("sata-850evo").operation_costs().read);
-    let mut device = AnyDevice::from(ChangingDevice::with_reads_of(&paged, asymmetry));
+    let mut device = AnyDevice::from(ChangingDevice::with_read_cost_from(&paged, asymmetry));
     assert_eq!(device.read(0), Ok(read));
     assert_eq!(device.write(0), Ok(10.0 * read));
 }
@@ -142,7 +142,7 @@ fn erase_blocks_are_counted_in_pages_of_the_trace() {
 
 #[test]
 fn notes_say_what_is_charged() {
-    let note = |name: &str, bytes| profile(name).for_pages(bytes).note();
+    let note = |name: &str, bytes| profile(name).for_pages(bytes).charging_note();
     assert_eq!(note("sd-a1", Some(4096)), None);
     assert_eq!(note("s3-standard", None), None);
     for (bytes, words) in [
@@ -168,7 +168,7 @@ fn pages_of_the_devices_size_cost_what_the_profile_says() {
         assert_eq!(paged.operation_costs(), profile.operation_costs(), "{}", profile.name);
         assert_eq!(paged.write_cache(), profile.write_cache());
         assert_eq!(paged.erase_block_pages(), profile.erase_block_pages());
-        assert_eq!(paged.note(), None);
+        assert_eq!(paged.charging_note(), None);
         if let Some(transfer) = profile.value(Quantity::TransferReadUs) {
             assert!(transfer > 0.0);
         }

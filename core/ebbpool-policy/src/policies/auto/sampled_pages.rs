@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page, PageClass, UNKNOWN_CLASS};
 
 /// The list of pages that no miniature holds, in the order in which the last one evicted them.
@@ -37,7 +37,7 @@ pub(super) struct SampledPages {
     miniatures: usize,
     /// The number of miniatures that hold the page.
     holders: Vec<u8>,
-    unheld: Lists<2>,
+    unheld: FrameLists<2>,
 }
 
 const NOWHERE: u32 = u32::MAX;
@@ -48,7 +48,7 @@ impl SampledPages {
     pub(super) fn new(miniatures: usize, frames: u32, has_classes: bool) -> Self {
         let most = u64::from(frames) * 2 * miniatures as u64;
         let most = u32::try_from(most).unwrap_or(u32::MAX).min(MOST_GHOSTS);
-        let mut unheld = Lists::new(most);
+        let mut unheld = FrameLists::new(most);
         (0..most).for_each(|page| unheld.push_mru(FREE, page));
         SampledPages {
             // With twice the room the table never grows, whatever is inserted and removed.

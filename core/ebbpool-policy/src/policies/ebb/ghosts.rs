@@ -3,7 +3,7 @@
 use prefetch_index::prefetch_index;
 
 use super::history::{DIRTY, PageRecord};
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::{Ghost, MOST_GHOSTS, Page};
 
 /// The queue of ghosts that were evicted clean.
@@ -15,7 +15,7 @@ const FREE: usize = 2;
 /// Two queues of pages that are not resident: evicted clean, and evicted dirty.
 pub(super) struct Ghosts {
     records: Vec<PageRecord>,
-    order: Lists<3>,
+    order: FrameLists<3>,
     /// Up to this number, ghosts evicted dirty are not forgotten in favour of ghosts evicted clean.
     dirty: u32,
 }
@@ -31,7 +31,7 @@ impl Ghosts {
     /// At most `most` ghosts.
     pub(super) fn new(most: u32, dirty: u32) -> Self {
         let most = most.min(MOST_GHOSTS);
-        let mut order = Lists::new(most);
+        let mut order = FrameLists::new(most);
         (0..most).for_each(|ghost| order.push_mru(FREE, ghost));
         Ghosts { records: vec![PageRecord::default(); most as usize], order, dirty }
     }

@@ -1,6 +1,6 @@
 //! InnoDB's LRU list with a midpoint (`buf0lru.cc`).
 
-use crate::lists::Lists;
+use crate::lists::FrameLists;
 use crate::policy::Frame;
 
 const YOUNG: usize = 0;
@@ -27,7 +27,7 @@ pub(super) enum TailSearch {
 /// The frames in order of use, with an old part behind a midpoint, at which pages enter.
 pub(super) struct MidpointList {
     /// The young part, and the old part, which is empty while the list is short.
-    lists: Lists<2>,
+    lists: FrameLists<2>,
     is_old: Vec<bool>,
     /// The old part's share, in 1024ths.
     ratio: u64,
@@ -45,7 +45,7 @@ impl MidpointList {
     /// An empty list whose old part has `percent` of it once it has `least` frames.
     pub(super) fn new(percent: u64, least: u64, frames: u32) -> Self {
         MidpointList {
-            lists: Lists::new(frames),
+            lists: FrameLists::new(frames),
             is_old: vec![false; frames as usize],
             ratio: (percent * RATIO / 100).max(LEAST_RATIO),
             least,

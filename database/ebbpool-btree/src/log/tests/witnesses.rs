@@ -184,7 +184,7 @@ fn the_log_takes_no_more_after_a_failed_write_of_a_witness() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, TURN).unwrap();
     append(&wal, &update(1, b"key")).unwrap();
-    disk.inject(Fault::failing(DiskOperation::Write, EIO).of("log1"));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("log1"));
     assert!(matches!(wal.sync(wal.end_lsn()), Err(DatabaseError::Log { .. })));
     assert_eq!(wal.durable_lsn(), FIRST);
     assert!(append(&wal, &update(2, b"key")).is_err());

@@ -33,7 +33,7 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
         let mut fixture = Fixture::new(512, 200);
         let mut random = fastrand::Rng::with_seed(length as u64);
         for _ in 0..20 {
-            fixture.disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data").forever());
+            fixture.disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).in_file("data").forever());
             let mut failed = false;
             while !failed {
                 failed = !put_or_not(&mut fixture, random.u32(..1 << 30), length);
@@ -62,7 +62,7 @@ fn failing_reads_and_writes_change_nothing() {
             true => DiskOperation::Read,
             false => DiskOperation::Write,
         };
-        fixture.disk.inject(Fault::failing(operation, EIO).of("data").nth(random.u64(1..8)));
+        fixture.disk.inject(Fault::failing(operation, EIO).in_file("data").nth(random.u64(1..8)));
         let number = random.u32(..4096);
         match random.u8(..4) {
             0 | 1 => failed += u32::from(!put_or_not(&mut fixture, number, random.usize(..80))),
@@ -92,7 +92,7 @@ fn a_failing_log_changes_nothing() {
     }
     let pages = fixture.tree.pool.allocate().unwrap().page();
     fixture.tree.pool.free(pages).unwrap();
-    fixture.disk.inject(Fault::failing(DiskOperation::Write, EIO).of("log0").forever());
+    fixture.disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("log0").forever());
     fixture.tree.wal.write().unwrap_err();
     for number in 0..200 {
         let logger = &mut TransactionLogger::default();

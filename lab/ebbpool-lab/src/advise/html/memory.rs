@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::advise::{Advice, MemoryPoint, SystemLoad};
 use crate::numbers::grouped;
-use crate::report::chart::{Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks, in_page};
+use crate::report::chart::{Axis, DataPoint, DataSeries, LineStyle, Panel, Picture, PlotKind, Tick, Ticks, in_page};
 
 /// Widths of the picture in pixels: on a wide screen, and on one that has room for no more than a panel.
 const BROAD: u32 = 880;
@@ -83,7 +83,7 @@ impl WriteUnit {
 /// What the lines of both panels have in common.
 struct Lines<'a> {
     advice: &'a Advice,
-    marks: Vec<Mark>,
+    marks: Vec<LineStyle>,
 }
 
 /// A value at each of some memory sizes in frames.
@@ -92,9 +92,9 @@ type Values = Vec<(f64, f64)>;
 impl<'a> Lines<'a> {
     fn new(advice: &'a Advice) -> Self {
         // The best policy changes with the size: its line has the colour of Ebbpool's own policy, and no dashes.
-        let best = Mark::of_policy("ebb");
-        let present = Mark::of_policy(advice.now.policy.as_str());
-        Lines { advice, marks: Mark::of_lines(&[best, present, None, None]) }
+        let best = LineStyle::for_policy("ebb");
+        let present = LineStyle::for_policy(advice.now.policy.as_str());
+        Lines { advice, marks: LineStyle::for_lines(&[best, present, None, None]) }
     }
 
     fn series(&self, at: usize, name: String, values: Values) -> Option<DataSeries> {

@@ -48,24 +48,24 @@ impl Shape {
 
 /// The colour of a line, its dash, and the shape of its points, which may be hollow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct LineStyle {
     pub(super) hue: Hue,
     dash: usize,
     shape: Shape,
     pub(super) hollow: bool,
 }
 
-const fn full(hue: Hue, dash: usize, shape: Shape) -> Mark {
-    Mark { hue, dash, shape, hollow: false }
+const fn full(hue: Hue, dash: usize, shape: Shape) -> LineStyle {
+    LineStyle { hue, dash, shape, hollow: false }
 }
 
-const fn hollow(hue: Hue, dash: usize, shape: Shape) -> Mark {
-    Mark { hue, dash, shape, hollow: true }
+const fn hollow(hue: Hue, dash: usize, shape: Shape) -> LineStyle {
+    LineStyle { hue, dash, shape, hollow: true }
 }
 
 /// The mark of each policy by its name in the registry, and of what experiments call `optimum`. Policies of a family
 /// share a hue.
-const OF_POLICIES: [(&str, Mark); 51] = [
+const OF_POLICIES: [(&str, LineStyle); 51] = [
     ("lru", full(Hue::Ink, 0, Shape::Circle)),
     ("price-guided", full(Hue::Ink, 1, Shape::Cross)),
     ("lru-c", hollow(Hue::Ink, 2, Shape::Circle)),
@@ -123,9 +123,9 @@ const OF_POLICIES: [(&str, Mark); 51] = [
 const HUES_OF_LINES: [Hue; 10] =
     [Hue::Ink, Hue::Amber, Hue::Cyan, Hue::Green, Hue::Red, Hue::Purple, Hue::Pink, Hue::Blue, Hue::Grey, Hue::Olive];
 
-impl Mark {
+impl LineStyle {
     /// The mark of a policy by its name in the registry.
-    pub fn of_policy(name: &str) -> Option<Mark> {
+    pub fn for_policy(name: &str) -> Option<LineStyle> {
         let found = OF_POLICIES.iter().find(|(policy, _)| *policy == name);
         found.map(|(_, mark)| *mark)
     }
@@ -133,33 +133,33 @@ impl Mark {
     /// The marks of the lines of one picture; `own` has the mark of a line's policy, or nothing for a line of no
     /// policy or several. The first line of a hue has its own mark. Any other gets an unused hue while there is one,
     /// so that a legend with few lines distinguishes them by colour; all lines differ in dash, shape or filling.
-    pub fn of_lines(own: &[Option<Mark>]) -> Vec<Mark> {
-        let mut marks: Vec<Option<Mark>> = Vec::new();
+    pub fn for_lines(own: &[Option<LineStyle>]) -> Vec<LineStyle> {
+        let mut marks: Vec<Option<LineStyle>> = Vec::new();
         for mark in own {
-            let is_new = |mark: &Mark| marks.iter().flatten().all(|other| other.hue != mark.hue);
+            let is_new = |mark: &LineStyle| marks.iter().flatten().all(|other| other.hue != mark.hue);
             let mark = mark.filter(is_new);
             marks.push(mark);
         }
         for at in 0..marks.len() {
             if marks[at].is_none() {
-                let all: Vec<Mark> = marks.iter().flatten().copied().collect();
-                marks[at] = Some(Mark::unlike(&all, own[at]));
+                let all: Vec<LineStyle> = marks.iter().flatten().copied().collect();
+                marks[at] = Some(LineStyle::unlike(&all, own[at]));
             }
         }
         marks.into_iter().flatten().collect()
     }
 
     /// A mark that none of these is, of the hue that the fewest of them have.
-    fn unlike(all: &[Mark], own: Option<Mark>) -> Mark {
+    fn unlike(all: &[LineStyle], own: Option<LineStyle>) -> LineStyle {
         let shape_at = |steps: usize| Shape::Circle.after(steps);
-        let uses = |is: &dyn Fn(&Mark) -> bool| all.iter().filter(|mark| is(mark)).count();
-        let least = |hue: &&Hue| uses(&|mark: &Mark| mark.hue == **hue);
+        let uses = |is: &dyn Fn(&LineStyle) -> bool| all.iter().filter(|mark| is(mark)).count();
+        let least = |hue: &&Hue| uses(&|mark: &LineStyle| mark.hue == **hue);
         let hue = HUES_OF_LINES.iter().min_by_key(least).copied();
         let hue = hue.unwrap_or(Hue::Ink);
         let shapes = (0..Shape::ALL.len()).map(shape_at);
-        let shape = shapes.min_by_key(|shape| uses(&|mark: &Mark| mark.shape == *shape));
+        let shape = shapes.min_by_key(|shape| uses(&|mark: &LineStyle| mark.shape == *shape));
         let dashes = 0..DASHES.len();
-        let dash = dashes.min_by_key(|dash| uses(&|mark: &Mark| mark.dash == *dash));
+        let dash = dashes.min_by_key(|dash| uses(&|mark: &LineStyle| mark.dash == *dash));
         let mut mark = full(hue, own.map_or(dash.unwrap_or(0), |own| own.dash), shape.unwrap_or(Shape::Circle));
         for _ in 0..Shape::ALL.len() * DASHES.len() * 2 {
             if !all.contains(&mark) {
@@ -186,9 +186,9 @@ impl Mark {
     }
 
     /// Of a policy as it is spelled: a policy with parameters has the hue of the policy without.
-    fn of_spelling(policy: &str) -> Mark {
+    fn of_spelling(policy: &str) -> LineStyle {
         let name = policy.split(':').next().unwrap_or_default();
-        let mark = Mark::of_policy(name).unwrap_or_else(|| {
+        let mark = LineStyle::for_policy(name).unwrap_or_else(|| {
             // Ink and grey belong to the policies that others are compared with.
             let hash = hash(name);
             full(Hue::ALL[2 + hash % (Hue::ALL.len() - 2)], (hash >> 4) % DASHES.len(), Shape::Circle.after(hash >> 8))
@@ -197,13 +197,13 @@ impl Mark {
             true => mark,
             false => {
                 let hash = hash(policy);
-                Mark { dash: (mark.dash + 1 + hash % 3) % DASHES.len(), shape: mark.shape.after(hash >> 4), ..mark }
+                LineStyle { dash: (mark.dash + 1 + hash % 3) % DASHES.len(), shape: mark.shape.after(hash >> 4), ..mark }
             }
         }
     }
 
     /// The mark to try where another policy has this one already.
-    fn next(self) -> Mark {
+    fn next(self) -> LineStyle {
         let shape = self.shape.after(1);
         let is_first = shape == Shape::Circle;
         let hollow = self.hollow != is_first;
@@ -211,19 +211,19 @@ impl Mark {
             true => (self.dash + 1) % DASHES.len(),
             false => self.dash,
         };
-        Mark { hue: self.hue, dash, shape, hollow }
+        LineStyle { hue: self.hue, dash, shape, hollow }
     }
 }
 
-impl Default for Mark {
+impl Default for LineStyle {
     fn default() -> Self {
         full(Hue::Ink, 0, Shape::Circle)
     }
 }
 
-impl Serialize for Mark {
+impl Serialize for LineStyle {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut mark = serializer.serialize_struct("Mark", 4)?;
+        let mut mark = serializer.serialize_struct("LineStyle", 4)?;
         mark.serialize_field("hue", self.hue.name())?;
         mark.serialize_field("dash", &self.dash())?;
         mark.serialize_field("outline", self.outline())?;
@@ -239,11 +239,11 @@ fn hash(text: &str) -> usize {
 }
 
 /// The mark of each of several policies, as they are spelled; no two are alike.
-pub(in crate::report) fn marks_of(policies: &[&str]) -> Vec<Mark> {
+pub(in crate::report) fn marks_of(policies: &[&str]) -> Vec<LineStyle> {
     let most = Shape::ALL.len() * DASHES.len() * 2;
     let mut taken = HashSet::new();
     let mut unused = |policy: &&str| {
-        let mut mark = Mark::of_spelling(policy);
+        let mut mark = LineStyle::of_spelling(policy);
         // Parameters may lead two policies to one mark; the later one takes the next that is free.
         let mut tries = 0;
         while !taken.insert((mark.hue.name(), mark.dash, mark.shape, mark.hollow)) && tries < most {
@@ -269,9 +269,9 @@ mod tests {
             }
         }
         for entry in registry::entries() {
-            assert!(Mark::of_policy(entry.name).is_some(), "{} has no mark", entry.name);
+            assert!(LineStyle::for_policy(entry.name).is_some(), "{} has no mark", entry.name);
         }
-        assert!(Mark::of_policy("no such policy").is_none());
+        assert!(LineStyle::for_policy("no such policy").is_none());
     }
 
     #[test]
@@ -288,16 +288,16 @@ mod tests {
 
     #[test]
     fn lines_of_a_picture_differ_and_few_of_them_in_hue() {
-        let policy = |name: &str| Mark::of_policy(name);
+        let policy = |name: &str| LineStyle::for_policy(name);
         let own = [policy("fd-buffer"), policy("fd-buffer"), policy("fd-static"), policy("lru"), None, policy("cflru")];
-        let marks = Mark::of_lines(&own);
+        let marks = LineStyle::for_lines(&own);
         for at in [0, 3, 5] {
             assert_eq!(Some(marks[at]), own[at], "{at}");
         }
         for (at, mark) in marks.iter().enumerate() {
             assert!(marks[..at].iter().all(|other| other.hue != mark.hue), "{at}");
         }
-        let marks = Mark::of_lines(&[None; 60]);
+        let marks = LineStyle::for_lines(&[None; 60]);
         for (at, mark) in marks.iter().enumerate() {
             assert!(!marks[..at].contains(mark), "{at}");
             let same = marks.iter().filter(|other| other.hue == mark.hue).count();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::marks::Mark;
+use super::marks::LineStyle;
 
 /// A picture: panels side by side, and under them a legend of all lines.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct DataSeries {
     /// What the legend calls it.
     pub name: String,
     /// How it looks.
-    pub mark: Mark,
+    pub mark: LineStyle,
     /// Its points, from left to right.
     pub points: Vec<DataPoint>,
 }

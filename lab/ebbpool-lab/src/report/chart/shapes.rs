@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::colours::{Colour, PAPER};
 use super::layout::LAYOUT;
-use super::marks::Mark;
+use super::marks::LineStyle;
 
 /// A coordinate, to a tenth of a pixel.
 pub(super) fn at(value: f64) -> f64 {
@@ -21,7 +21,7 @@ pub(super) fn coloured(colour: Colour, content: Markup) -> Markup {
 }
 
 /// The mark of a point, with a text for readers that point at it.
-pub(super) fn shape(mark: Mark, place: (f64, f64), title: Option<&str>) -> Markup {
+pub(super) fn shape(mark: LineStyle, place: (f64, f64), title: Option<&str>) -> Markup {
     let size = f64::from(LAYOUT.mark);
     let transform = format!("{} scale({size})", translate(place));
     let fill = if mark.hollow { PAPER.light } else { "currentColor" };
@@ -41,7 +41,7 @@ pub(super) struct Filling<'a> {
 
 impl Filling<'_> {
     /// The filling of a mark's bars.
-    pub(super) fn of(self, mark: Mark) -> String {
+    pub(super) fn of(self, mark: LineStyle) -> String {
         match mark.pattern() {
             0 => "currentColor".into(),
             _ => format!("url(#{})", self.pattern(mark)),
@@ -49,13 +49,13 @@ impl Filling<'_> {
     }
 
     /// The name of a mark's pattern.
-    fn pattern(self, mark: Mark) -> String {
+    fn pattern(self, mark: LineStyle) -> String {
         format!("{}-{}-{}", self.picture, mark.hue.name(), mark.pattern())
     }
 
     /// The patterns of the marks that have dashes: such bars differ without colour, too.
-    pub(super) fn patterns(self, marks: impl Iterator<Item = Mark>) -> Markup {
-        let mut all: Vec<Mark> = Vec::new();
+    pub(super) fn patterns(self, marks: impl Iterator<Item = LineStyle>) -> Markup {
+        let mut all: Vec<LineStyle> = Vec::new();
         for mark in marks.filter(|mark| mark.pattern() > 0) {
             if all.iter().all(|other| self.of(*other) != self.of(mark)) {
                 all.push(mark);

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::colours::{self, PAPER, TEXT};
 use super::labels::Keys;
 use super::layout::LAYOUT;
-use super::marks::Mark;
+use super::marks::LineStyle;
 use super::panel::{Drawing, PanelFrame, title_height};
 use super::picture::{DataSeries, Picture, PlotKind};
 use super::shapes::{Filling, coloured, shape, translate};
@@ -209,7 +209,7 @@ impl LegendEntry<'_> {
     }
 }
 
-fn swatch(mark: Mark, kind: PlotKind, filling: Filling) -> Markup {
+fn swatch(mark: LineStyle, kind: PlotKind, filling: Filling) -> Markup {
     let drawn = match kind {
         PlotKind::Lines => html! {
             path d={ "M1 7H" (SWATCH - 1.0) } stroke="currentColor" stroke-width="2" stroke-dasharray=[mark.dash()] {}

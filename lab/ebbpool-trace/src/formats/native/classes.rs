@@ -53,6 +53,6 @@ pub(super) fn of_metadata(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<P
     };
     serde_json::from_str(text)
         .ok()
-        .and_then(|ranges| PageClasses::of_ranges(names, ranges))
+        .and_then(|ranges| PageClasses::from_ranges(names, ranges))
         .ok_or_else(|| wrong(RANGES, "a JSON array of pairs of a page and a class, with ascending pages"))
 }

@@ -108,7 +108,7 @@ impl Fault {
     }
 
     /// The fault concerns this file only, by the name that it has on the disk.
-    pub fn of(mut self, file: &str) -> Self {
+    pub fn in_file(mut self, file: &str) -> Self {
         self.file = Some(file.into());
         self
     }

@@ -139,7 +139,7 @@ fn faults_happen_when_and_where_they_were_injected() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     let other = disk.pages("other", PAGE);
-    disk.inject(Fault::failing(DiskOperation::Write, EIO).of("data").nth(2));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("data").nth(2));
     disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).at_page(7).forever());
     let errno = |outcome: io::Result<()>| outcome.map_err(|error| error.raw_os_error());
     write(&data, 0, 1).unwrap();

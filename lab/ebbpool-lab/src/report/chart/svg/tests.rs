@@ -10,14 +10,14 @@ fn names(all: &[&str]) -> Ticks {
     Ticks::Names(all.iter().enumerate().map(tick).collect())
 }
 
-fn series(name: &str, mark: Mark, points: usize) -> DataSeries {
+fn series(name: &str, mark: LineStyle, points: usize) -> DataSeries {
     let point =
         |x: usize| DataPoint { x: x as f64, y: 2.0 * x as f64, interval: Some((2.0 * x as f64 - 0.5, 2.0 * x as f64 + 0.5)) };
     DataSeries { name: name.into(), mark, points: (0..points).map(point).collect() }
 }
 
 fn picture(kind: PlotKind, ticks: Ticks) -> Picture {
-    let policy = |name: &str| series(name, Mark::of_policy(name).expect("a policy"), 3);
+    let policy = |name: &str| series(name, LineStyle::for_policy(name).expect("a policy"), 3);
     let panel = Panel {
         title: "Panel <1>".into(),
         x: axis("a < b", -0.6..2.6, ticks),
@@ -200,7 +200,7 @@ impl Draw {
             }
         };
         let highest = 10f64.powi(self.below(7) as i32);
-        let marks = Mark::of_lines(&[None; 2]);
+        let marks = LineStyle::for_lines(&[None; 2]);
         let panel = Panel {
             title: self.text(),
             x: axis(&self.text(), -0.6..places as f64 - 0.4, ticks),
