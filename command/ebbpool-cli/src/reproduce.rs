@@ -278,7 +278,13 @@ fn list(selected: &[(String, Experiment)], format: RunFormat) -> Result<(), Fail
         RunFormat::Table => {
             for (_, experiment) in selected {
                 let (paper, number) = experiment.source();
-                writeln!(out, "{}: {paper}, {number}: {}\n    {}", experiment.id(), experiment.title(), experiment.claim_text())?;
+                writeln!(
+                    out,
+                    "{}: {paper}, {number}: {}\n    {}",
+                    experiment.id(),
+                    experiment.title(),
+                    experiment.claim_text()
+                )?;
             }
         }
     }
