@@ -301,6 +301,16 @@ impl Database {
 
     /// Begins a transaction. It sees what other transactions have committed, and its own changes (read
     /// committed). No other transaction changes a key that it has changed until it ends.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// let mut transaction = database.begin();
+    /// transaction.put(b"apple", b"1")?;
+    /// transaction.put(b"pear", b"2")?;
+    /// transaction.commit()?; // both, or neither
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     pub fn begin(&self) -> Transaction<'_> {
         let txn = self.inner.next_txn.fetch_add(1, Ordering::Relaxed);
         Transaction::new(&self.inner, txn)
@@ -317,6 +327,14 @@ impl Database {
     }
 
     /// Sets the value of a key, in a transaction of its own.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// assert_eq!(database.get(b"apple")?, Some(b"1".to_vec()));
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -348,6 +366,18 @@ impl Database {
     ///     let (key, value) = record?;
     /// }
     /// let last = database.range::<&[u8]>(..).next_back().transpose()?;
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"a", b"1")?;
+    /// database.put(b"b", b"2")?;
+    /// for record in database.range(b"b".as_slice()..) {
+    ///     let (key, value) = record?;
+    ///     assert_eq!((key, value), (b"b".to_vec(), b"2".to_vec()));
+    /// }
     /// # Ok::<(), ebbpool_btree::DatabaseError>(())
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> RecordRange<'_> {
@@ -417,6 +447,14 @@ impl Database {
     /// Writes dirty pages back, so that recovery has less to do and the log can become shorter. Other
     /// threads read and write meanwhile.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// database.checkpoint()?; // opening has no log to redo
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Errors of the pool and the log, in this checkpoint or in one since the last call;
@@ -428,6 +466,15 @@ impl Database {
     /// Checks every page in use: its checksum, the order and links of the tree, and that the pages reached
     /// from the root are exactly the pages marked as in use. No other thread may change the database
     /// meanwhile.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// let mut database = database;
+    /// database.put(b"apple", b"1")?;
+    /// assert!(database.check()?.findings.is_empty());
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -453,6 +500,14 @@ impl Database {
     }
 
     /// The counters since the database was opened.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// println!("{} pages read", database.stats().pool.reads());
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     pub fn stats(&self) -> DatabaseStats {
         let inner = &*self.inner;
         DatabaseStats {
@@ -467,6 +522,14 @@ impl Database {
     }
 
     /// Takes a checkpoint and closes the database. One that is open read-only is only closed.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// database.close()?;
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     ///
     /// # Errors
     ///

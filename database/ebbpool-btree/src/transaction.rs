@@ -78,6 +78,18 @@ impl<'d> Transaction<'d> {
 
     /// The value of a key, this transaction's own changes included. Locks the key: no other transaction changes it until this one ends.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"stock", b"3")?;
+    /// let mut transaction = database.begin();
+    /// if transaction.get_for_update(b"stock")? == Some(b"3".to_vec()) {
+    ///     transaction.put(b"stock", b"2")?; // nobody changes it in between
+    /// }
+    /// transaction.commit()?;
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
@@ -292,6 +304,16 @@ impl<'d> Transaction<'d> {
     /// Commits the transaction. Returns when the commit is as durable as the database's [`Durability`]
     /// demands.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// let mut transaction = database.begin();
+    /// transaction.put(b"apple", b"1")?;
+    /// transaction.commit()?;
+    /// assert!(database.get(b"apple")?.is_some());
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// After [`DatabaseError::Log`] it is not known whether the transaction has committed until the database is
@@ -366,6 +388,16 @@ impl<'d> Transaction<'d> {
     }
 
     /// Undoes all changes of the transaction.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// let mut transaction = database.begin();
+    /// transaction.put(b"apple", b"1")?;
+    /// transaction.rollback()?;
+    /// assert!(database.get(b"apple")?.is_none());
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -54,17 +54,48 @@ impl<'p> WriteGuard<'p> {
 
     /// Sets the LSN of the change that the caller makes. Append to the log while you hold the guard, and call this
     /// before you drop it: a checkpoint relies on both.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let mut page = pool.fix_write(0)?;
+    /// page[0] = 1;
+    /// page.set_lsn(17); // where the change ends in the log
+    /// assert_eq!(page.lsn(), 17);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn set_lsn(&mut self, lsn: Lsn) {
         self.latch.set_lsn(lsn);
     }
 
     /// Confirms that the caller has redone, from its log and under this guard, all changes of the page that
     /// [`Pool::discard`](crate::Pool::discard) lost. Checkpoints cover them again once they are in storage.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 2;
+    /// pool.discard(0)?;
+    /// let mut page = pool.fix_write(0)?;
+    /// page[0] = 2; // from the log
+    /// page.redone();
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn redone(&mut self) {
         self.latch.redone();
     }
 
     /// Makes this a guard for reading, so that other threads can read the page too.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let mut page = pool.fix_write(0)?;
+    /// page[0] = 1;
+    /// let page = page.downgrade();
+    /// assert_eq!(pool.fix_read(0)?[0], page[0]); // read by two at once
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn downgrade(self) -> ReadGuard<'p> {
         ReadGuard::new(self.latch.downgrade(), self.payload)
     }

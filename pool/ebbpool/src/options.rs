@@ -139,6 +139,15 @@ impl PoolOptions {
     /// The replacement policy, as `ebbpool policies` lists them: `cflru:window=0.5`.
     /// [`USUAL_POLICY`](Self::USUAL_POLICY) by default.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).policy("cflru:window=0.3")?;
+    /// assert!(PoolOptions::new(100).policy("cflru:windw=0.3").is_err());
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no such policy, if it needs to know the future, or if its parameters ask for checkpoints, which a pool makes
@@ -186,6 +195,15 @@ impl PoolOptions {
     /// A separate storage for images of pages that are about to be overwritten. When the pool is opened, it restores
     /// pages that a crash tore from these images. This costs a second write of each page and a sync of each batch.
     /// Without it a torn page is reported as damaged.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let area = MemoryStorage::new(4096);
+    /// let options = PoolOptions::new(100).double_write(area).identity(7);
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn double_write(mut self, area: impl Storage + 'static) -> Self {
         self.double_write = Some(Box::new(ContainedStorage(area)));
         self
@@ -210,18 +228,45 @@ impl PoolOptions {
 
     /// Reports these costs of a page read and a page write to the policy, instead of costs that the pool measures
     /// while it runs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// use ebbpool::{OperationCosts, Unit};
+    ///
+    /// let flash = OperationCosts { read: 25.0, write: 200.0, unit: Unit::Microseconds };
+    /// let options = PoolOptions::new(100).fixed_costs(flash);
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn fixed_costs(mut self, costs: OperationCosts) -> Self {
         self.costs = Some(costs);
         self
     }
 
     /// How long a fix waits for a latch or an unpinned frame before it fails; 10 seconds by default.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).patience(Duration::from_secs(2));
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
     /// Pages with numbers below this are found without hashing, which takes 4 bytes of memory for each.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).dense_pages(50_000);
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn dense_pages(mut self, pages: usize) -> Self {
         self.dense_pages = pages;
         self
@@ -229,6 +274,14 @@ impl PoolOptions {
 
     /// Whether the pool has threads of its own, which write dirty pages before they are evicted, and read ahead.
     /// Without them the pool works only in its callers' threads.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).background(false);
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
@@ -247,6 +300,14 @@ impl PoolOptions {
     ///
     /// By default 20 ms and 0.8 of the frames, or fewer, so that 64 frames remain in a pool of 128 to 320 frames, and
     /// half of the frames in one of 64 to 128. A smaller pool has no budget.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(1000).dirty_budget(0.5, Duration::from_millis(5));
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn dirty_budget(mut self, share: f64, most_delay: Duration) -> Self {
         self.dirty_budget = Some(share);
         self.most_delay = most_delay;
@@ -264,6 +325,14 @@ impl PoolOptions {
     /// The loss window: the background writer writes and syncs a page that has been dirty for this long. Without it
     /// pages stay dirty until they are evicted, flushed or written by a checkpoint. It has no effect in a pool
     /// [without a background writer](Self::background).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).max_dirty_age(Duration::from_secs(30));
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = Some(age);
         self
@@ -271,6 +340,14 @@ impl PoolOptions {
 
     /// The most pages that are read ahead of sequential fixes, and no more than an eighth of the frames; 0 for none.
     /// 32 by default.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(1000).read_ahead(16);
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn read_ahead(mut self, pages: u32) -> Self {
         self.read_ahead = pages;
         self
@@ -296,12 +373,28 @@ impl PoolOptions {
 
     /// Calls `listener` for each write-back and each eviction, in the order in which they are decided. The pool calls
     /// it under the policy's lock. A listener that panics is not called again.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).on_event(|event| println!("{event:?}"));
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn on_event(mut self, listener: impl FnMut(ReplacementEvent) + Send + 'static) -> Self {
         self.listener = Some(Box::new(listener));
         self
     }
 
     /// Calls `sink` for each fix, in order, with the page and whether it is fixed for writing. This slows fixes down.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let options = PoolOptions::new(100).on_fix(|page, write| println!("{page} {write}"));
+    /// # options.open(MemoryStorage::new(4096))?.close()?;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn on_fix(self, mut sink: impl FnMut(u64, bool) + Send + 'static) -> Self {
         self.on_classed_fix(move |page, write, _| sink(page, write))
     }

@@ -57,6 +57,14 @@ pub struct Pool {
 impl PoolOptions {
     /// Opens a pool over a storage.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let pool = PoolOptions::new(100).open(MemoryStorage::new(4096))?;
+    /// assert_eq!((pool.frames(), pool.pages()), (100, 0));
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] and [`PoolError::TableMemory`] if
@@ -173,6 +181,13 @@ impl Pool {
     }
 
     /// The number of bytes of a page that belong to the caller.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// assert_eq!(pool.payload_size(), pool.fix_read(0)?.len());
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn payload_size(&self) -> usize {
         self.core.transfer.storage().page_size() - self.payload()
     }
@@ -192,6 +207,15 @@ impl Pool {
     }
 
     /// Fixes a page for reading. A page that was never written reads as zeros.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(3)?[0] = 7;
+    /// assert_eq!(pool.fix_read(3)?[0], 7);
+    /// assert_eq!(pool.fix_read(4)?[0], 0); // never written
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -228,6 +252,16 @@ impl Pool {
     /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller that
     /// knows which pages it will fix next. The processor then loads the memory of several pages at the same time,
     /// where fixes wait for one after the other. This is not reported to the policy.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let next = pool.allocate()?.page();
+    /// pool.prefetch(next, 0);
+    /// // … work on another page …
+    /// assert_eq!(pool.fix_read(next)?[0], 0);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     #[inline]
     pub fn prefetch(&self, page: u64, offset: usize) {
         let core = &*self.core;
@@ -238,6 +272,17 @@ impl Pool {
 
     /// Fixes a page for reading that will probably not be used again soon.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let mut scan = ebbpool::PoolScan::new();
+    /// for page in 0..100 {
+    ///     let page = pool.fix_scan(page, &mut scan)?;
+    ///     assert_eq!(page[0], 0);
+    /// }
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Pool::fix_read`].
@@ -246,6 +291,16 @@ impl Pool {
     }
 
     /// Fixes a page for writing. It is dirty from then on.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let mut page = pool.fix_write(0)?;
+    /// page[..5].copy_from_slice(b"hello");
+    /// drop(page); // other threads may fix it now
+    /// assert_eq!(&pool.fix_read(0)?[..5], b"hello");
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -265,6 +320,14 @@ impl Pool {
     /// Fixes a page for writing whose content in storage does not matter: the page is filled with zeros instead of
     /// being read.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 7;
+    /// assert_eq!(pool.fix_new(0)?[0], 0);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Pool::fix_write`].
@@ -280,6 +343,18 @@ impl Pool {
 
     /// A resident page, to be read without fixing it; `None` if it is not resident or is being changed: then fix it.
     /// This is not reported to the policy.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let page = pool.allocate()?.page();
+    /// let mut first = [1; 4];
+    /// if let Some(seen) = pool.read_optimistically(page) {
+    ///     assert!(seen.read(0, &mut first) && seen.validate());
+    ///     assert_eq!(first, [0; 4]);
+    /// }
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     #[inline]
     pub fn read_optimistically(&self, page: u64) -> Option<Optimistic<'_>> {
         Optimistic::begin(&self.core, page)
@@ -288,6 +363,15 @@ impl Pool {
     /// Allocates a page: fixes one that is not in use for writing, filled with zeros. It is the freed page with the
     /// smallest number, or, if no page is free, the one after the last page that the storage has or that was fixed
     /// for writing. The storage grows with it.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let first = pool.allocate()?.page();
+    /// let second = pool.allocate()?.page();
+    /// assert_eq!((first, second), (0, 1));
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -337,6 +421,15 @@ impl Pool {
     /// caller [frees](Self::free) those that are not in use. This is for recovery: in a crash a storage may lose its
     /// growth, while the log still has the content of the pages.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.grow(8)?;
+    /// assert_eq!(pool.pages(), 8);
+    /// assert_eq!(pool.allocate()?.page(), 8);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`PoolError::Grow`] if the storage is full.
@@ -354,6 +447,15 @@ impl Pool {
     /// are free: record that in pages of your own, and free them again after opening. Do not fix the page for writing
     /// until [`allocate`](Self::allocate) returns it again.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let page = pool.allocate()?.page();
+    /// pool.free(page)?;
+    /// assert_eq!(pool.allocate()?.page(), page);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`PoolError::Latched`] if another guard has it fixed.
@@ -368,6 +470,17 @@ impl Pool {
     /// Discards a page's content in memory, so that the next fix reads the page from storage: changes that were not
     /// written are lost. This recovers an abandoned page whose changes the log can redo. Redo them, and confirm that
     /// with [`WriteGuard::redone`]: until then no checkpoint covers them.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 1;
+    /// pool.flush(0)?;
+    /// pool.fix_write(0)?[0] = 2;
+    /// pool.discard(0)?;
+    /// assert_eq!(pool.fix_read(0)?[0], 1);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -408,6 +521,15 @@ impl Pool {
 
     /// Writes a page, if it is dirty, and returns when its content survives a crash.
     ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 1;
+    /// pool.flush(0)?;
+    /// assert_eq!(pool.stats().writes(), 1);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`PoolError::Write`], [`PoolError::Log`], [`PoolError::Poisoned`], [`PoolError::Latched`]. The page stays dirty.
@@ -418,6 +540,15 @@ impl Pool {
     /// Writes all pages that are dirty now, in ascending order, and returns when their content survives a crash.
     /// Other threads read and write meanwhile (fuzzy checkpoint). The time depends on the number of dirty pages, not
     /// of frames.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 1;
+    /// pool.fix_write(1)?[0] = 2;
+    /// assert_eq!(pool.checkpoint()?.pages, 2);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -438,16 +569,45 @@ impl Pool {
     /// Slows the caller down while too many pages are dirty, as
     /// [`PoolOptions::dirty_budget`](crate::PoolOptions::dirty_budget) says. A caller that has switched
     /// [`throttle_at_fix`](crate::PoolOptions::throttle_at_fix) off calls this where it holds no page.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let pool = PoolOptions::new(10).throttle_at_fix(false).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 1;
+    /// pool.throttle(); // no page is held here
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn throttle(&self) {
         self.core.throttle();
     }
 
     /// What the pool has done so far.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_read(0)?;
+    /// pool.fix_read(0)?;
+    /// assert_eq!(pool.stats().hit_ratio(), 0.5);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         stats(&self.core)
     }
 
     /// Checkpoints and ends the pool.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(0)?[0] = 1;
+    /// if let Err(failed) = pool.close() {
+    ///     let (pool, why) = failed.into_parts(); // its dirty pages are nowhere else
+    ///     eprintln!("{why}: {} pages", pool.pages());
+    /// }
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
     ///
     /// # Errors
     ///

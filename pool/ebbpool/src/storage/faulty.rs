@@ -8,7 +8,7 @@
 //! let log = disk.bytes("log");
 //!
 //! // The second write to the data fails; the power fails during the third sync of any file.
-//! disk.inject(Fault::failing(DiskOperation::Write, EIO).of("data").nth(2));
+//! disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("data").nth(2));
 //! disk.inject(Fault::crash(DiskOperation::Sync, 7).nth(3));
 //!
 //! log.append(b"begin")?;

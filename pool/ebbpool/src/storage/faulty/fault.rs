@@ -33,7 +33,7 @@ impl DiskOperation {
 /// Something that goes wrong on a [`FaultyDisk`](super::FaultyDisk): what, and when.
 ///
 /// By default it happens once, at the next operation of its kind, in any file. The conditions combine:
-/// `.of("data").nth(3)` is the third operation of its kind in `data`.
+/// `.in_file("data").nth(3)` is the third operation of its kind in `data`.
 #[derive(Clone, Debug)]
 pub struct Fault {
     on: DiskOperation,
