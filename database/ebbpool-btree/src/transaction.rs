@@ -84,7 +84,7 @@ impl<'d> Transaction<'d> {
     /// database.put(b"stock", b"3")?;
     /// let mut transaction = database.begin();
     /// if transaction.get_for_update(b"stock")? == Some(b"3".to_vec()) {
-    ///     transaction.put(b"stock", b"2")?; // nobody changes it in between
+    ///     transaction.put(b"stock", b"2")?; // no other transaction has changed it
     /// }
     /// transaction.commit()?;
     /// # Ok::<(), ebbpool_btree::DatabaseError>(())
