@@ -120,7 +120,7 @@ pub(crate) fn reserve(program: &mut Assembler, maps: Maps, kind: u32) {
     reserve_with(program, maps, kind, 0);
 }
 
-/// The same with room for `more` bytes behind the event, which the program has to fill.
+/// Reserves an event in the ring, at the address in R7, and `more` bytes behind it, which the program has to fill.
 pub(crate) fn reserve_with(program: &mut Assembler, maps: Maps, kind: u32, more: i32) {
     program
         .map(R1, maps.ring)
@@ -170,7 +170,7 @@ fn slot(program: &mut Assembler, maps: Maps) {
         .add(R1, R2);
 }
 
-/// As [`sample`], for a request: the slot of its process remembers that it was left out.
+/// Gives a request up unless its page belongs to the sample; the slot of its process remembers that it was left out.
 pub(crate) fn sample_request(program: &mut Assembler, maps: Maps) {
     sample_or(program, maps, "left out");
 }

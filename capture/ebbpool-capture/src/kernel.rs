@@ -328,7 +328,7 @@ fn check_links<L>(pid: Option<i32>, ask: impl FnOnce() -> io::Result<L>) -> Resu
     })
 }
 
-/// The same as [`perf_event`] by a link of BPF.
+/// Runs `program` whenever a process gets to the instruction at `offset` of the file `path`, by a link of BPF.
 fn uprobe_link(path: &str, offset: u64, program: &OwnedFd, pid: Option<i32>) -> Result<OwnedFd, CaptureError> {
     let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
     let process = pid.map_or(0, |pid| pid as u32);

@@ -24,7 +24,7 @@ const READING: CapabilitySet = CapabilitySet::SYS_PTRACE
     // Before Linux 6.3 reading a map needs it too.
     .union(CapabilitySet::BPF);
 
-/// The same, and those to load programs and to attach them; without CAP_SYS_ADMIN some kernels refuse.
+/// The rights of [`READING`], and those to load programs and to attach them; without CAP_SYS_ADMIN some kernels refuse.
 const ATTACHING: CapabilitySet = READING
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::CHECKPOINT_RESTORE)

@@ -163,7 +163,8 @@ pub struct SessionReport {
     pub sample: f64,
     /// The share of the target's processor time that its events took, by the calibration.
     pub overhead: Option<f64>,
-    /// The same of processes that run the same file and are not captured; `None` if none of them ran into a probe.
+    /// The share of the processor time of processes that run the same file and are not captured which their traps took; `None`
+    /// if none of them ran into a probe.
     pub overhead_of_others: Option<f64>,
     /// What the target and the device below its files wrote meanwhile.
     pub written: WrittenBytes,

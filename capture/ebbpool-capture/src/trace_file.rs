@@ -158,7 +158,7 @@ impl CapturedTrace {
         self.write_to(CaptureOutputs::open(path)?, facts)
     }
 
-    /// The same to files that are open already.
+    /// Writes the trace, with a column `class` of objects, and the file of facts to files that are open already.
     ///
     /// # Errors
     ///

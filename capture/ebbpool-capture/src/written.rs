@@ -118,7 +118,7 @@ impl KernelFiles {
         Some(WrittenDevice { name: target.file_name()?.to_string_lossy().into_owned(), bytes: sectors.saturating_mul(SECTOR) })
     }
 
-    /// The same for the device below a file.
+    /// The block device below a file, and the bytes that it has taken; `None` for file systems that are on no single one.
     pub fn device_below(&self, path: &Path) -> Option<WrittenDevice> {
         self.device(fs::metadata(path).ok()?.dev())
     }

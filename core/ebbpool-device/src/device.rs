@@ -175,8 +175,8 @@ impl PlainDevice {
         PlainDevice { costs, cache: None, power: None, reads: 0, cached_writes: 0, other_writes: 0 }
     }
 
-    /// The same device with room for only `pages` more writes of a page of the trace in its SLC cache; a
-    /// device without a cache does not change.
+    /// Leaves room for only `pages` more writes of a page of the trace in the device's SLC cache; a device without a cache does
+    /// not change.
     pub fn with_cache_left(mut self, pages: u64) -> Self {
         if let Some(state) = &mut self.cache {
             state.room = pages.min(state.cache.pages);

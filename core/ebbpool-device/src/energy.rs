@@ -115,7 +115,7 @@ impl ChipPower {
         ChipEnergy { read_j, program_j, erase_j, idle_j, total_j: read_j + program_j + erase_j + idle_j }
     }
 
-    /// The same energy in the form of any device: what the idle device would have used, and what its
+    /// The energy of `dies` dies in the form of any device: what the idle device would have used in `elapsed_s` s, and what its
     /// requests added.
     pub(crate) fn of_device(&self, dies: u32, worked: &DieSeconds, elapsed_s: f64) -> Energy {
         let device_idle_j = self.idle_w * f64::from(dies) * elapsed_s;

@@ -83,7 +83,7 @@ pub enum DeviceError {
     WornOut {
         /// Host writes that succeeded since the device was new or preconditioned.
         host_writes: u64,
-        /// The same in bytes.
+        /// Bytes of these writes.
         host_bytes: u64,
         /// Bad blocks.
         bad_blocks: u32,
@@ -206,7 +206,7 @@ impl Flash {
 }
 
 impl<O: NandObserver> Flash<O> {
-    /// The same with an observer, which is notified during preconditioning too.
+    /// A device as configured, preconditioned, with all counters at zero; `observer` is notified during preconditioning too.
     pub fn observed(config: &FlashConfig, observer: O) -> Result<Self, ConfigError> {
         config.check()?;
         let geometry =

@@ -13,19 +13,20 @@ pub(crate) trait Policy {
     /// The future of that page besides its next use.
     fn foresee(&mut self, _foreseen: FutureUse) {}
 
-    /// See [`Model::prices`].
+    /// Takes, for price-guided, the price of a frame from the beginning to each position of the trace, the end included.
     fn prices(&mut self, _prices: &[f64]) {}
 
-    /// See [`Model::probabilities`].
+    /// Takes, for informed, the probabilities that a reference is to a page, and that it writes the page.
     fn probabilities(&mut self, _probabilities: &BTreeMap<u64, (f64, f64)>) {}
 
     /// The class of the page about to be missed; 0 if it is not known.
     fn class(&mut self, _class: u32) {}
 
-    /// See [`Model::request`].
+    /// Takes the time of the next reference in µs, and four times the number of its ring plus the ring's kind; 0 is no ring.
     fn request(&mut self, _time_us: u64, _bypass: u32) {}
 
-    /// See [`Model::background`]. The pages become clean.
+    /// The pages that background processes of the server write before the next reference, in order, and whether a checkpoint or
+    /// commit writes them. They become clean.
     fn background(&mut self) -> Vec<(u64, bool)> {
         Vec::new()
     }
@@ -76,12 +77,12 @@ pub(crate) trait Policy {
     /// The asymmetry R.
     fn costs(&mut self, _asymmetry: f64) {}
 
-    /// See [`Model::target`].
+    /// The target number of clean pages, if the policy has one.
     fn target(&self) -> Option<f64> {
         None
     }
 
-    /// See [`Model::estimates`].
+    /// For fd-buffer, Pc, Pd and Pdw at the Mc that the advisor's last run chose.
     fn estimates(&self) -> Option<[f64; 3]> {
         None
     }

@@ -123,8 +123,8 @@ pub struct ModelTrace<'a> {
     pub checkpoints: &'a [usize],
 }
 
-/// The same for a trace with more columns. The options are the warm-up, whether dirty pages are written at the end, and the
-/// pages of a cluster.
+/// Runs a trace with classes, times and checkpoints through the model of `spec`. The options are the warm-up in references,
+/// whether dirty pages are written at the end, and the pages of a cluster.
 pub fn count_with_columns(
     spec: &str,
     frames: usize,

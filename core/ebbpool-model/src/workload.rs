@@ -56,7 +56,7 @@ enum PhaseKind {
     Uniform,
 }
 
-/// The same for the same arguments: `references` references to about `pages` pages.
+/// Makes `references` references to about `pages` pages, the same ones for the same arguments.
 ///
 /// Phases of skewed working sets, loops, scans, runs of neighbours, re-references at all
 /// distances and uniform references follow each other, each with its own share of writes, which

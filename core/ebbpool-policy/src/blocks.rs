@@ -52,7 +52,7 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         N + slot as usize
     }
 
-    /// See [`crate::Policy::prefetch`].
+    /// Loads what a hit of the page in `frame` reads of its block into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
         black_box(self.blocks[self.of(frame)].listed);

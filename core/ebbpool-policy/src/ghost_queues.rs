@@ -92,7 +92,7 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
         }
     }
 
-    /// See [`crate::Policy::prefetch_ghost`].
+    /// Loads what a miss of a remembered page reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, ghost: Ghost) {
         black_box((self.list_of[ghost as usize], self.pages[ghost as usize]));

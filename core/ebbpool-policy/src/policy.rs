@@ -164,7 +164,7 @@ pub trait Policy: Send {
     /// itself. A driver calls no method whose capability is not among them.
     const CAPABILITIES: Capabilities;
 
-    /// The same with the parameters that the policy has, and what the policies ask and do that it wraps. A driver asks once.
+    /// What the policy, and those that it wraps, ask and do with the parameters that they have. A driver asks once.
     fn capabilities(&self) -> Capabilities {
         Self::CAPABILITIES
     }
@@ -338,14 +338,14 @@ macro_rules! dispatch {
     )+) => {
         /// [`Policy`] behind dynamic dispatch, for drivers that choose one at run time.
         pub trait DynPolicy {
-            /// See [`Policy::victim`].
+            /// Calls [`Policy::victim`], which chooses the frame to evict.
             fn victim(
                 &mut self,
                 incoming: Option<(Page, Access)>,
                 may_evict: &dyn Fn(Frame) -> bool,
             ) -> Option<Frame>;
             $(
-                #[doc = concat!("See [`Policy::", stringify!($method), "`].")]
+                #[doc = concat!("Calls [`Policy::", stringify!($method), "`] of the policy.")]
                 fn $method(&$($mutable)? $self, $($argument: $type),*) $(-> $result)?;
             )+
         }

@@ -67,8 +67,8 @@ pub(crate) const fn one_line<const LENGTH: usize>(text: &[u8]) -> [u8; LENGTH] {
 pub struct MemoryUse {
     /// The order of the resident pages, where their numbers lie close together.
     pub order: u32,
-    /// The same where each page has an erase block or cluster of its own, which has a number,
-    /// counts and mostly an entry in a heap.
+    /// The order of the resident pages, where each has an erase block or cluster of its own, which has a number, counts and
+    /// mostly an entry in a heap.
     pub order_scattered: u32,
     /// Ghosts, and the data from which the policy makes estimates.
     pub ghosts: u32,
@@ -80,13 +80,12 @@ impl MemoryUse {
         MemoryUse { order, order_scattered: order, ghosts: 0 }
     }
 
-    /// The same, but `order_scattered` bytes where each page has an erase block or cluster of its
-    /// own.
+    /// Sets the bytes for the order where each page has an erase block or cluster of its own.
     pub const fn scattered(self, order_scattered: u32) -> Self {
         MemoryUse { order_scattered, ..self }
     }
 
-    /// The same, and `ghosts` bytes for ghosts and estimates.
+    /// Sets the bytes for ghosts and estimates.
     pub const fn with_ghosts(self, ghosts: u32) -> Self {
         MemoryUse { ghosts, ..self }
     }

@@ -277,7 +277,7 @@ enum LookupResult {
 /// How often a long value is read without its leaf's latch before it is read under the latch.
 pub(crate) const MOST_TRIES: u32 = 4;
 
-/// See [`DatabaseInner::panic_guard`].
+/// Refuses further changes to the database if the thread panics while it holds the guard.
 pub(crate) struct PanicGuard<'d> {
     inner: &'d DatabaseInner,
     /// The thread was panicking already when it took the guard.

@@ -183,8 +183,8 @@ impl Analysis {
         Ok(done)
     }
 
-    /// As [`recover`](Self::recover), for a database that is open read-only: skips the steps that fail, and
-    /// returns their number.
+    /// Restores the state of a database that is open read-only at the end of the log: skips the steps that fail, and returns
+    /// their number.
     pub(crate) fn recover_readable(self, tree: &Tree) -> u64 {
         let mut skipped = 0;
         let mut skip = |error: DatabaseError| {

@@ -181,7 +181,7 @@ pub(crate) enum ExperimentKind {
     Estimates,
     /// Priorities of given clusters.
     Priorities,
-    /// As `sweep`, with the computing time of each policy measured alone.
+    /// Policies over workloads, in the simulator, with the computing time of each policy measured alone.
     Timing,
 }
 

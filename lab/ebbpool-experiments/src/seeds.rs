@@ -47,7 +47,7 @@ pub(crate) fn mean_of<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Optio
     MeanEstimate::from_samples(&means(all, |value| value))
 }
 
-/// As [`mean_of`], with the geometric mean for each seed.
+/// The mean over the seeds of the geometric mean over several series; `None` without a sample or a finite mean.
 pub(crate) fn geometric_mean<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Option<MeanEstimate> {
     let logarithms = means(all, f64::ln);
     let means: Vec<f64> = logarithms.into_iter().map(f64::exp).collect();

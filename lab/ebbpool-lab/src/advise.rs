@@ -138,7 +138,7 @@ pub struct Advice {
     /// The R from which up to the present one the recommended policy costs least with its memory; `None` if no such R is known.
     #[schemars(with = "Option<f64>")]
     pub asymmetry_breakeven: Option<Number>,
-    /// The same for each of the other policies.
+    /// For each of the other policies, the R from which on the recommended policy costs less.
     pub breakevens: Vec<BreakEven>,
     /// The life of the device.
     pub life: LifeAnswer,

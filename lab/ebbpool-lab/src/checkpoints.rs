@@ -101,7 +101,8 @@ impl CheckpointSchedule {
         parts.join(" or ")
     }
 
-    /// The same with an interval of time turned into references that arrive at this rate, at least 1.
+    /// Turns the interval of time into one of references that arrive at this rate, at least 1; of two such intervals the
+    /// shorter holds.
     #[must_use]
     pub(crate) fn at_rate(self, references_per_second: f64) -> Self {
         let Some(time) = self.time else {

@@ -23,28 +23,28 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The same settings with this number of threads, at least one.
+    /// Sets the number of threads that simulate, at least one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
         self
     }
 
-    /// The same settings with this directory for results.
+    /// Sets the directory in which the lab stores results; with `None` it stores nothing.
     #[must_use]
     pub fn results(mut self, directory: Option<ResultDirectory>) -> Self {
         self.results = directory.map(ResultStorage::Directory);
         self
     }
 
-    /// The same settings with this place for results.
+    /// Sets the place in which the lab stores results; with `None` it stores nothing.
     #[must_use]
     pub fn storage(mut self, storage: Option<ResultStorage>) -> Self {
         self.results = storage;
         self
     }
 
-    /// The same settings for the one trace that has this content key.
+    /// Sets the content key of the one trace that requests with these settings are about.
     #[must_use]
     pub fn trace_key(mut self, key: [u8; 32]) -> Self {
         self.trace_key = Some(key);
@@ -64,7 +64,7 @@ impl<'e> Lab<'e> {
         Lab { settings, events }
     }
 
-    /// The same lab, which reports to other events.
+    /// A lab with these settings, which reports its progress to other events.
     pub(crate) fn with_events<'b>(&self, events: &'b dyn LabEvents) -> Lab<'b> {
         Lab::new(self.settings.clone(), events)
     }

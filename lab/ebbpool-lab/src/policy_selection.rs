@@ -45,7 +45,7 @@ impl PolicySelection {
         PolicySelection { specs: Some(policies.into_iter().collect()), ..Self::default() }
     }
 
-    /// The same selection, with the recommended policy if the user gives no list.
+    /// Adds the recommended policy if the user gives no list.
     #[must_use]
     pub fn with_recommended(mut self) -> Self {
         self.with_recommended = self.lists.is_empty();

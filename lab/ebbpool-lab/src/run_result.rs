@@ -57,7 +57,7 @@ result_row! {
         cost_us: Option<f64> ["µs per reference" restated],
         /// Page writes that go to another cluster of pages than the one before (PPE), also those of `dirty_before`.
         cluster_switches: u64 ["references"],
-        /// The same, over that of the references (PPE).
+        /// `cluster_switches`, over the cluster switches of the references (PPE).
         cluster_switch_factor: f64 ["" restated],
         /// Wall time of the run.
         seconds: Option<f64> ["s" measured],

@@ -180,7 +180,7 @@ struct Run {
 /// An [`Engine`] behind dynamic dispatch, one call per chunk.
 pub(crate) trait RunningEngine: Send {
     fn advance(&mut self, chunk: &Chunk);
-    /// As `advance`, and adds a moment to `line` every 1,000 references of the trace.
+    /// Serves the references of a chunk, and adds a moment to `line` every 1,000 references of the trace.
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
     /// Ends the warm-up now, whatever its configured length.
     fn start_counting(&mut self, pages: &[u64]);

@@ -415,7 +415,8 @@ pub fn simulate(
     pass(source, cells, options, progress, engines)
 }
 
-/// As [`simulate`], with each cell's time line, in the order given.
+/// Runs all `cells` through one pass of the trace, and returns each cell's time line, in the order given. Errors are those of
+/// [`simulate`].
 pub fn simulate_with_time_lines(
     source: &Source,
     cells: &[SimCell],
@@ -469,8 +470,9 @@ impl RunningEngine for Sampled<'_> {
     }
 }
 
-/// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as a copy of
-/// `device`. The device's costs overrule the cells' asymmetries.
+/// Runs all `cells` through one pass of the trace, each on a device of its own, which begins as a copy of `device`, and
+/// returns time lines and the outcomes of the devices. The device's costs overrule the cells' asymmetries. Errors are those of
+/// [`simulate`].
 pub fn simulate_on_device(
     source: &Source,
     cells: &[SimCell],
@@ -490,7 +492,7 @@ pub fn simulate_on_device(
     Ok((outcome, results))
 }
 
-/// As [`pass`], each cell with an observer of its own.
+/// Drives an engine per cell, each with an observer of its own, through the trace.
 fn pass_observed<O: Observer>(
     source: &Source,
     cells: &[SimCell],

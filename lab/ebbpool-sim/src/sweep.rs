@@ -56,7 +56,7 @@ impl BufferSize {
     ///
     /// # Errors
     ///
-    /// As [`frames_of`](Self::frames_of).
+    /// [`SimError::NoPageSize`] for a size in bytes if the metadata state no page size.
     pub fn check(self, metadata: &Metadata, trace: &str) -> Result<(), SimError> {
         self.to_frames(0, metadata, trace).map(drop)
     }
@@ -161,7 +161,7 @@ pub struct SweepResult {
 /// Simulated references after which the results so far are stored: some 5 seconds' work.
 pub(crate) const STEPS_PER_WAVE: u64 = 100_000_000;
 
-/// The same on a simulated flash device, which takes most of the time.
+/// Simulated references after which results are stored where a flash device is simulated, which takes most of the time.
 const STEPS_ON_FLASH_PER_WAVE: u64 = STEPS_PER_WAVE / 10;
 
 /// Cells per thread that justify a pass of the trace.

@@ -92,7 +92,7 @@ impl BadLines {
         BadLines { allowed, part: 0, count: Arc::default(), most: Arc::clone(most) }
     }
 
-    /// The same reading, in the part with this number.
+    /// Counts the bad lines of the same reading, in the part with this number.
     pub(crate) fn in_part(&self, part: usize) -> BadLines {
         BadLines { part, ..self.clone() }
     }

@@ -100,7 +100,8 @@ impl Sink {
         Sink::of_file(OutputFile::create(path)?, path, level)
     }
 
-    /// The same in a file that is open already; its name is that of `path`.
+    /// Starts writing a file that is open already, compressed as the name of `path` implies; `level` is a zstd level, at most 9
+    /// for gzip.
     pub(crate) fn of_file(file: OutputFile, path: &Path, level: Option<i32>) -> Result<Sink, TraceError> {
         let label = file.label().to_owned();
         Ok(match Codec::of_name(path).0 {

@@ -91,7 +91,7 @@ pub(crate) struct OpenedTrace {
 }
 
 impl OpenedTrace {
-    /// The same references with the classes that follow from their page numbers.
+    /// Adds the classes that follow from the page numbers.
     pub(crate) fn with_classes(self, classes: PageClasses) -> OpenedTrace {
         OpenedTrace { decoder: Box::new(ClassesByPage::new(self.decoder, classes)), ..self }
     }

@@ -108,7 +108,7 @@ trait RandomGenerator: Send + Sync {
     /// A stream from the first reference; `spec` is for messages.
     fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError>;
 
-    /// See [`Generator::page_probabilities`].
+    /// The true probabilities of references, if the generator knows them; `spec` is for messages.
     fn page_probabilities(&self, _spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
         Ok(None)
     }

@@ -221,7 +221,7 @@ impl Source {
         self.open_with(OptionalColumns::default())
     }
 
-    /// The same, and the batches have the classes of the pages, if the trace has classes.
+    /// Starts reading from the first reference, in batches with the classes of the pages, if the trace has classes.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Source {
         self.open_with(OptionalColumns { classes: true, ..OptionalColumns::default() })
     }
 
-    /// The same, and the batches have these columns, as far as the trace has them.
+    /// Starts reading from the first reference, in batches with these columns, as far as the trace has them.
     ///
     /// # Errors
     ///
@@ -337,7 +337,7 @@ impl Source {
         self.arrivals_after(&mut { warmup })
     }
 
-    /// The same; takes the references of the trace off the warm-up.
+    /// The references that arrived after the warm-up and their time; takes the references of the trace off the warm-up.
     fn arrivals_after(&self, warmup: &mut u64) -> Result<Option<RecordedArrivals>, TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
         let is_cut = options.skip > 0 || options.limit.is_some();
@@ -370,7 +370,8 @@ impl Source {
         self.labelled(&self.unlabelled_notes())
     }
 
-    /// The same without the labels of the parts, to be stored under the [key](Self::content_key) of the source.
+    /// Notes that arise only while reading, without the labels of the parts, to be stored under the [key](Self::content_key) of
+    /// the source.
     pub fn unlabelled_notes(&self) -> Vec<LateNote> {
         let mut notes = lock(&self.0.left_out).notes();
         for number in 0..self.0.parts.len() {

@@ -192,8 +192,8 @@ impl Stream {
         (consumed as f64 / self.total as f64).min(1.0)
     }
 
-    /// The same bytes in a form that can seek; compressed data are spooled to a temporary
-    /// file. For use before any byte is consumed.
+    /// The trace's bytes in a form that can seek; compressed data are spooled to a temporary file. For use before any byte is
+    /// consumed.
     pub(crate) fn into_seekable(mut self) -> Result<Seekable, TraceError> {
         if self.codec.is_none() {
             return Ok(match self.stored {

@@ -16,7 +16,7 @@ pub trait ReferenceSupplier: Send + Sync {
     /// If the caller cannot supply the references; [`TraceError::Io`] takes any error.
     fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError>;
 
-    /// The same, and the batches have these columns, as far as the caller knows them.
+    /// Starts from the first reference, in batches with these columns, as far as the caller knows them.
     ///
     /// # Errors
     ///

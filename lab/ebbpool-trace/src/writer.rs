@@ -45,8 +45,8 @@ impl Writer {
         Writer::create_with(path, format, metadata, None)
     }
 
-    /// The same with a zstd level from 1 (fast) to 22 (small); gzip uses levels up to 9.
-    /// Other levels are clamped to this range. `None` is a good compromise.
+    /// Starts writing `path` in `format` with a zstd level from 1 (fast) to 22 (small); gzip uses levels up to 9. Other levels
+    /// are clamped to this range. `None` is a good compromise.
     ///
     /// # Errors
     ///
@@ -60,9 +60,9 @@ impl Writer {
         Writer::create_with_classes(path, format, metadata, None, level)
     }
 
-    /// The same for references with classes, those of the batches: native stores all of them and their names, CSV their
-    /// numbers, u32 those that follow from the page number; text omits them. Where classes follow from the page number,
-    /// native stores the ranges of pages instead of the class of each reference.
+    /// Starts writing `path` with classes, those of the batches: native stores all of them and their names, CSV their numbers,
+    /// u32 those that follow from the page number; text omits them. Where classes follow from the page number, native stores
+    /// the ranges of pages instead of the class of each reference.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Writer {
         Writer::of_sink(sink, path, format, metadata, (classes, level))
     }
 
-    /// The same in a file that was opened before, at that path.
+    /// Starts writing a file that was opened before, at that path, in `format` and with `classes`.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@
 // The page is fixed, or referenced, for writing, and dirty from then on. One thread at a time has it fixed so.
 #define EBBPOOL_WRITE 1
 
-// As `EBBPOOL_WRITE`, and the page is filled with zeros instead of being read.
+// The page is fixed, or referenced, for writing, filled with zeros instead of being read, and dirty from then on.
 #define EBBPOOL_NEW 2
 
 // The policy needs every hit. Without this bit `ebbpool_policy_hit` may be left out for all but a page's first hit and its

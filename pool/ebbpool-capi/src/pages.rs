@@ -16,7 +16,7 @@ use crate::pointers::write;
 pub const EBBPOOL_READ: u32 = 0;
 /// The page is fixed, or referenced, for writing, and dirty from then on. One thread at a time has it fixed so.
 pub const EBBPOOL_WRITE: u32 = 1;
-/// As `EBBPOOL_WRITE`, and the page is filled with zeros instead of being read.
+/// The page is fixed, or referenced, for writing, filled with zeros instead of being read, and dirty from then on.
 pub const EBBPOOL_NEW: u32 = 2;
 
 /// A fixed page. It has the same fields in all versions of the interface.

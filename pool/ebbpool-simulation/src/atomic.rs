@@ -13,7 +13,7 @@ fn fails_spuriously() -> bool {
     !std::thread::panicking() && world::blocking().is_some_and(|thread| thread.one_in(WEAK))
 }
 
-/// As `std::sync::atomic::fence`.
+/// A memory fence, which is a step; every order is sequentially consistent.
 pub fn fence(_: Ordering) {
     step();
     std::sync::atomic::fence(SeqCst);
@@ -21,7 +21,7 @@ pub fn fence(_: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $value:ty) => {
-        #[doc = concat!("As `std::sync::atomic::", stringify!($name), "`; every order is sequentially consistent.")]
+        #[doc = concat!("Simulates `std::sync::atomic::", stringify!($name), "`; every order is sequentially consistent.")]
         #[derive(Debug, Default)]
         pub struct $name(std::sync::atomic::$name);
 
@@ -63,7 +63,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, SeqCst, SeqCst)
             }
 
-            /// As [`compare_exchange`](Self::compare_exchange), and may fail spuriously.
+            /// Sets the value if it is `current`, and may fail spuriously; returns the one before.
             ///
             /// # Errors
             ///

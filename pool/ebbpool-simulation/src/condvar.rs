@@ -8,14 +8,14 @@ use crate::mutex::{MutexGuard, WaiterCount};
 use crate::time::Instant;
 use crate::world::{self, BlockedOn, WakeReason, step};
 
-/// As `parking_lot::Condvar`.
+/// A condition that threads wait for, used as `parking_lot::Condvar` is.
 #[derive(Debug, Default)]
 pub struct Condvar {
     waiting: AtomicUsize,
     plain: parking_lot::Condvar,
 }
 
-/// As `parking_lot::WaitTimeoutResult`.
+/// How a wait with a deadline ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -46,7 +46,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait), until a deadline at most.
+    /// Waits until another thread notifies this one, a spurious wakeup, or the deadline. The lock is released meanwhile.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
         let at = Location::caller();
@@ -56,7 +56,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait), for a time at most.
+    /// Waits until another thread notifies this one, or a spurious wakeup, for a time at most. The lock is released meanwhile.
     #[track_caller]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) -> WaitTimeoutResult {
         let at = Location::caller();
@@ -66,7 +66,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait), for as long as the condition is true.
+    /// Waits for as long as the condition is true. The lock is released while the thread waits.
     #[track_caller]
     pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {

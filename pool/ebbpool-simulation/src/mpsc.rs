@@ -23,13 +23,13 @@ struct State<T> {
     has_receiver: bool,
 }
 
-/// As `std::sync::mpsc::SyncSender`.
+/// The end of a channel that sends values, and waits while the channel is full.
 pub struct SyncSender<T>(Arc<Channel<T>>);
 
-/// As `std::sync::mpsc::Receiver`.
+/// The end of a channel that receives values.
 pub struct Receiver<T>(Arc<Channel<T>>);
 
-/// As `std::sync::mpsc::sync_channel`; a length of 0 means 1.
+/// Makes a channel that holds `most` values at most; 0 means 1.
 pub fn sync_channel<T>(most: usize) -> (SyncSender<T>, Receiver<T>) {
     let channel = Arc::new(Channel {
         state: Mutex::new(State { queue: VecDeque::new(), most: most.max(1), senders: 1, has_receiver: true }),

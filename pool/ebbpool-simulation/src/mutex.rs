@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::world::{self, BlockedOn, step};
 
-/// As `parking_lot::Mutex`.
+/// A lock for one thread at a time, used as `parking_lot::Mutex` is.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     /// The number of threads that wait, in a run.
@@ -15,7 +15,7 @@ pub struct Mutex<T: ?Sized> {
     inner: parking_lot::Mutex<T>,
 }
 
-/// As `parking_lot::MutexGuard`.
+/// Access to the value of a [`Mutex`], which ends when this is dropped.
 #[must_use = "the lock is released when this is dropped"]
 pub struct MutexGuard<'m, T: ?Sized> {
     lock: &'m Mutex<T>,

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::mutex::WaiterCount;
 use crate::world::{self, BlockedOn, step};
 
-/// As `parking_lot::RwLock`.
+/// A lock for many readers or one writer, used as `parking_lot::RwLock` is.
 #[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     waiting: AtomicUsize,
     inner: parking_lot::RwLock<T>,
 }
 
-/// As `parking_lot::RwLockReadGuard`.
+/// A reader's access to the value of an [`RwLock`], which ends when this is dropped.
 #[must_use = "the lock is released when this is dropped"]
 pub struct RwLockReadGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,
@@ -23,7 +23,7 @@ pub struct RwLockReadGuard<'l, T: ?Sized> {
     inner: Option<parking_lot::RwLockReadGuard<'l, T>>,
 }
 
-/// As `parking_lot::RwLockWriteGuard`.
+/// The writer's access to the value of an [`RwLock`], which ends when this is dropped.
 #[must_use = "the lock is released when this is dropped"]
 pub struct RwLockWriteGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,

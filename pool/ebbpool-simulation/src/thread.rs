@@ -14,13 +14,13 @@ pub use std::thread::{Result, panicking};
 use crate::time::Instant;
 use crate::world::{self, BlockedOn, step};
 
-/// As `std::thread::Builder`.
+/// Starts threads, used as `std::thread::Builder` is.
 #[derive(Debug, Default)]
 pub struct Builder {
     name: Option<String>,
 }
 
-/// As `std::thread::JoinHandle`.
+/// A started thread, for whose end its owner may wait.
 pub struct JoinHandle<T>(Handle<T>);
 
 enum Handle<T> {
@@ -91,7 +91,7 @@ impl Builder {
     }
 }
 
-/// As `std::thread::spawn`.
+/// Starts a thread.
 ///
 /// # Panics
 ///
@@ -140,7 +140,7 @@ fn wait_for_end(task: usize, at: &'static Location<'static>) {
     }
 }
 
-/// As `std::thread::sleep`, by the run's clock.
+/// Suspends the calling thread for a time, by the run's clock.
 #[track_caller]
 pub fn sleep(time: Duration) {
     let Some(run) = world::blocking() else {
@@ -150,7 +150,7 @@ pub fn sleep(time: Duration) {
     run.block(BlockedOn::Time, until, Location::caller());
 }
 
-/// As `std::thread::yield_now`: a step, after which any thread may go on.
+/// Takes a step, after which any thread may go on.
 #[track_caller]
 pub fn yield_now() {
     sleep(Duration::ZERO);
@@ -162,14 +162,14 @@ pub struct Scope<'scope, 'env: 'scope> {
     tasks: RefCell<Vec<usize>>,
 }
 
-/// As `std::thread::ScopedJoinHandle`.
+/// A thread started in a [`Scope`], for whose end its owner may wait.
 pub struct ScopedJoinHandle<'scope, T> {
     plain: std::thread::ScopedJoinHandle<'scope, Option<T>>,
     task: Option<usize>,
 }
 
-/// As `std::thread::scope`, but only the calling thread may spawn. These threads are not reused, and starting them
-/// takes longer than a short run: for many runs, use [`spawn`].
+/// Calls `work`, which may start threads that borrow from outside it, and waits for their end. Only the calling thread may
+/// spawn. These threads are not reused, and starting them takes longer than a short run: for many runs, use [`spawn`].
 #[track_caller]
 pub fn scope<'env, R>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> R) -> R {
     let at = Location::caller();

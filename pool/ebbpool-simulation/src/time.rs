@@ -34,12 +34,12 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// As [`duration_since`](Self::duration_since).
+    /// The time from an earlier moment to this one; zero from a later one.
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.duration_since(earlier)
     }
 
-    /// As [`duration_since`](Self::duration_since), but `None` from a later moment.
+    /// The time from an earlier moment to this one; `None` from a later one.
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         self.0.checked_sub(earlier.0)
     }

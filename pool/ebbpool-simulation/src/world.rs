@@ -152,7 +152,7 @@ pub struct Failure {
     pub preemptions: u64,
     /// The time until then, by the run's clock.
     pub time: Duration,
-    /// As [`SimulationOutcome::schedule_hash`], until then.
+    /// A hash of the schedule until then.
     pub schedule_hash: u64,
 }
 

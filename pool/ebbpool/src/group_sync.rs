@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 use crate::sync::{Condvar, Mutex};
 
-/// See the [module](self).
+/// Syncs a storage for all its callers, one sync at a time, and not at all after a failed one.
 #[derive(Debug, Default)]
 pub(crate) struct GroupSync {
     /// Why nothing is written any more.

@@ -81,7 +81,7 @@ pub(crate) struct Limits {
     pub(crate) patience: Duration,
     /// The number of dirty pages above which threads that make pages dirty are slowed down.
     pub(crate) dirty_budget: usize,
-    /// The same number for the check in fixes for writing.
+    /// The number of dirty pages above which fixes for writing are slowed down; `usize::MAX` if they never are.
     pub(crate) dirty_budget_of_fixes: usize,
     /// Blocks are written whole for a policy that says so.
     pub(crate) pads: bool,
@@ -173,7 +173,7 @@ impl PoolOptions {
         self.own_boxed_policy(Box::new(policy))
     }
 
-    /// The same for a policy whose type is known at run time only.
+    /// A policy of your own whose type is known at run time only; the pool treats it as [`own_policy`](Self::own_policy) says.
     pub fn own_boxed_policy(mut self, policy: Box<dyn DynPolicy + Send>) -> Self {
         let capabilities = contained("the policy", || policy.capabilities());
         self.policy = PolicyChoice::Own(OwnPolicy { policy, capabilities });
@@ -399,8 +399,9 @@ impl PoolOptions {
         self.on_classed_fix(move |page, write, _| sink(page, write))
     }
 
-    /// As [`on_fix`](Self::on_fix), and passes the page's class, which is [`UNKNOWN_CLASS`](crate::policy::UNKNOWN_CLASS)
-    /// where the caller does not [state](crate::Pool::of_class) it.
+    /// Calls `sink` for each fix, in order, with the page, whether it is fixed for writing, and the page's class, which is
+    /// [`UNKNOWN_CLASS`](crate::policy::UNKNOWN_CLASS) where the caller does not [state](crate::Pool::of_class) it. This slows
+    /// fixes down.
     pub fn on_classed_fix(mut self, sink: impl FnMut(u64, bool, PageClass) + Send + 'static) -> Self {
         self.sink = Some(Box::new(sink));
         self

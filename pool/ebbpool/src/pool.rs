@@ -73,7 +73,7 @@ impl PoolOptions {
         self.open_with(storage, spawn)
     }
 
-    /// The same, with the function that starts a thread.
+    /// Opens a pool over a storage; `spawn` starts its threads.
     fn open_with(
         mut self,
         storage: impl Storage + 'static,

@@ -93,7 +93,7 @@ enum PolicyView {
     Dirty,
 }
 
-/// See the [module](self).
+/// The policy, and what it believes about the pages and frames, under one lock.
 pub(crate) struct Replacement {
     policy: Box<dyn DynPolicy + Send>,
     ghosts: GhostPages,

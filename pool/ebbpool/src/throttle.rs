@@ -50,7 +50,7 @@ const SHORTEST_BATCH: Duration = Duration::from_millis(2);
 /// The weight of a new measurement in an average is one part in this many.
 const AVERAGED: i64 = 8;
 
-/// See the [module](self). Times are nanoseconds; points in time are counted since the pool was opened.
+/// How long fixes for writing wait. Times are nanoseconds; points in time are counted since the pool was opened.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     opened: Instant,

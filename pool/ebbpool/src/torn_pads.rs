@@ -18,7 +18,7 @@ struct WholeCopy {
     bytes: Box<[u8]>,
 }
 
-/// See the [module](self).
+/// The whole copies of pages that a failed write of their block may have torn in storage.
 #[derive(Debug, Default)]
 pub(crate) struct TornPads {
     pages: Mutex<BTreeMap<u64, WholeCopy>>,

@@ -42,7 +42,7 @@ const PARTS: f64 = 1e6;
 /// The number of reads and writes after which the costs are reported to the policy again.
 const REPORT_EVERY: u64 = 64;
 
-/// See the [module](self).
+/// Reads, writes and syncs the pages of a storage.
 pub(crate) struct PageIo {
     storage: Box<dyn Storage>,
     area: Option<DoubleWriteArea>,

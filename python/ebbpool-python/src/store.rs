@@ -58,7 +58,7 @@ impl Results {
         Results { storage: Some(ResultStorage::Shared(Arc::new(MappingStore(mapping)))), trace_key: None }
     }
 
-    /// The same place for the results over the trace with this key, which is then not computed again.
+    /// Results in this place over the trace with this key, which is then not computed again.
     fn of_trace(&self, key: [u8; 32]) -> Self {
         Results { storage: self.storage.clone(), trace_key: Some(key) }
     }

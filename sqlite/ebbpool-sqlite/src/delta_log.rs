@@ -356,7 +356,7 @@ pub(crate) fn apply(runs: &[u8], page: &mut [u8]) {
 pub(crate) struct EpochDraft {
     bytes: Vec<u8>,
     sections: Vec<PageDelta>,
-    /// See [`Record::follows_checkpoint`].
+    /// True if the state before the record may be in place, because a checkpoint of it has failed.
     pub(crate) follows_checkpoint: bool,
 }
 

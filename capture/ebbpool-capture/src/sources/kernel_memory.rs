@@ -9,7 +9,7 @@ pub(super) fn to_stack(program: &mut Assembler, slot: i16, bytes: i32, from: Reg
     read(program, R10, slot, bytes, (from, distance));
 }
 
-/// The same, to the event at `to`.
+/// Copies `bytes` bytes at the address in `from` plus `distance` to the event at `to`.
 pub(super) fn to_event(program: &mut Assembler, to: i16, bytes: i32, from: Register, distance: i32) {
     read(program, R7, to, bytes, (from, distance));
 }

@@ -41,7 +41,7 @@ pub(crate) struct MeasureReport {
     /// The smallest queue depth at which random reads reach 90 % of their best throughput.
     #[schemars(extend("x-role" = "measured"))]
     pub(crate) k_r: Option<u32>,
-    /// The same for random writes.
+    /// The smallest queue depth at which random writes reach 90 % of their best throughput.
     #[schemars(extend("x-role" = "measured"))]
     pub(crate) k_w: Option<u32>,
     /// The best throughput of random reads per second.

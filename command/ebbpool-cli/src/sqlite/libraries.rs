@@ -105,7 +105,7 @@ impl CarriedLibrary {
         self.file_below(&places())
     }
 
-    /// The same in the first usable one of some directories.
+    /// The path of a file with this library in the first usable one of some directories.
     fn file_below(self, places: &[PrivateDirectory]) -> Result<PathBuf, SqliteError> {
         let mut refused = Vec::new();
         for place in places {

@@ -52,7 +52,7 @@ pub enum Precondition {
     None,
     /// Every logical page was written once, in order.
     Full,
-    /// As `Full`, then random pages until write amplification settled.
+    /// Every logical page was written once, in order, then random pages until write amplification settled.
     Steady,
 }
 
@@ -225,7 +225,7 @@ const fn names<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static s
 
 /// Erased blocks that a page-mapped layer reserves for cleaning, so that it always has a block to copy to.
 const RESERVE: u32 = 2;
-/// The same, for layers that rewrite pages of the mapping table while they clean a block.
+/// Erased blocks that a layer reserves if it rewrites pages of the mapping table while it cleans a block.
 const RESERVE_WITH_MAP: u32 = 4;
 /// Mapping entries that DFTL holds in memory by default: 128 KiB of them.
 const CACHED_ENTRIES: u32 = 32 * 1024;

@@ -12,8 +12,8 @@ pub enum WearLevelling {
     None,
     /// New data go to the least worn free block, cleaned data to the most worn one.
     Dynamic,
-    /// As `Dynamic`; besides, when two blocks differ by more erases than this, the data of the least
-    /// worn block move to the most worn free block.
+    /// New data go to the least worn free block, cleaned data to the most worn one; when two blocks differ by more erases than
+    /// this, the data of the least worn block move to the most worn free block.
     Static(u32),
 }
 

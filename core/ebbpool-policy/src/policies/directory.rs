@@ -123,32 +123,32 @@ impl Directory {
         }
     }
 
-    /// See [`crate::Policy::refused`].
+    /// Gives up admitting the page missed last, and returns its ghost if the directory remembers it.
     pub(crate) fn not_admitted(&mut self) -> Option<Ghost> {
         self.missed.take().map(|(ghost, _)| ghost)
     }
 
-    /// See [`crate::Policy::remember`].
+    /// Remembers the page in `frame`, which is about to be evicted, in B1 or B2; returns its ghost.
     #[inline]
     pub(crate) fn remember(&mut self, frame: Frame) -> Option<Ghost> {
         let queue = self.list_of(frame);
         self.remembered.put(queue, self.pages[frame as usize])
     }
 
-    /// See [`crate::Policy::evicted`].
+    /// Removes the frame of an evicted page from T1 or T2.
     #[inline]
     pub(crate) fn evicted(&mut self, frame: Frame) {
         self.lists.remove(self.list_of(frame), frame);
     }
 
-    /// See [`crate::Policy::prefetch`].
+    /// Loads what a hit of the page in `frame` reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
         black_box(self.in_t2[frame as usize]);
         self.lists.prefetch(frame);
     }
 
-    /// See [`crate::Policy::prefetch_ghost`].
+    /// Loads what a miss of a remembered page reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch_ghost(&self, ghost: Ghost) {
         self.remembered.prefetch(ghost);

@@ -27,7 +27,7 @@ impl Regions {
         }
     }
 
-    /// See [`crate::Policy::prefetch`].
+    /// Loads what a hit of the page in `frame` reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
         black_box(self.in_window[frame as usize]);
@@ -98,7 +98,7 @@ impl CleanFirst {
         }
     }
 
-    /// See [`crate::Policy::prefetch`].
+    /// Loads what a hit of the page in `frame` reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
         black_box(self.dirty[frame as usize]);
@@ -200,7 +200,7 @@ impl CleanThenLeast {
         }
     }
 
-    /// See [`crate::Policy::prefetch`].
+    /// Loads what a hit of the page in `frame` reads into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
         self.regions.prefetch(frame);

@@ -47,7 +47,8 @@ impl Tree {
         }
     }
 
-    /// As [`ascend`](Self::ascend), descending.
+    /// Calls `each` with each record in descending order of the keys, under the leaf's latch, until it breaks. `each` must not
+    /// call the tree, except [`read_value`](Self::read_value).
     ///
     /// # Errors
     ///

@@ -54,8 +54,8 @@ impl Tree {
         Err(DatabaseError::corrupt(ROOT, "the tree is too high"))
     }
 
-    /// As [`make_room`](Self::make_room), latching exclusively from level `top` on. Returns false if the
-    /// node there may have to be split itself.
+    /// Splits nodes until the leaf of a key has room, latching exclusively from level `top` on. Returns false if the node there
+    /// may have to be split itself.
     fn make_room_below(&self, top: u8, key: &[u8], cell: usize) -> Result<bool, DatabaseError> {
         let mut request = RoomRequest { key, cell, rightmost: true };
         let mut node = self.exclusive(top, |node| request.step(node))?;

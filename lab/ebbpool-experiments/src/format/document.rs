@@ -233,7 +233,7 @@ impl<'a> KnownNames<'a> {
         Some(format!("there is no policy '{unknown}' here; the policies are {all}"))
     }
 
-    /// As [`wrong_policy`](Self::wrong_policy), where a group may stand for its policies.
+    /// The message about the first name that is neither a policy nor a group; `None` if each is one.
     fn wrong_policy_or_group<'b>(&self, named: impl Iterator<Item = &'b str>) -> Option<String> {
         self.wrong_policy(named.filter(|name| !self.groups.contains(name)))
     }

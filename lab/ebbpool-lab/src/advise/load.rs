@@ -132,7 +132,7 @@ impl SystemLoad {
 }
 
 impl LoadTerms {
-    /// The same where the measured bytes are those of a system with this number of page writes per reference.
+    /// These terms, with the measured bytes as those of a system with this number of page writes per reference.
     pub(super) fn measured_at(&self, writes_per_reference: f64) -> Self {
         let measured = self.measured.map(|measured| MeasuredTerms { writes_per_reference, ..measured });
         LoadTerms { measured, ..self.clone() }

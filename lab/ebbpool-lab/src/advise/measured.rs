@@ -160,7 +160,7 @@ impl MeasuredWrites {
         ))
     }
 
-    /// The same in bytes per day.
+    /// What the server wrote, in bytes per day.
     pub(super) fn per_day(&self) -> MeasuredDay {
         let daily = |bytes: u64| bytes as f64 * (SECONDS_PER_DAY / self.seconds);
         let device = self.device.as_ref().map(|device| device.bytes);

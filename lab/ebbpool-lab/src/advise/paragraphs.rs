@@ -152,7 +152,8 @@ fn below_cache(advice: &Advice) -> Vec<String> {
     sentences
 }
 
-/// As [`less_or_more`], and with a decimal below one half per cent: an advice that saves so little does not say "no less".
+/// `21 % less`, `3 % more` or `no less`, with a decimal below one half per cent: an advice that saves so little does not say
+/// "no less".
 pub(super) fn change(value: f64, baseline: f64) -> String {
     match saving(value, baseline) {
         Some(saved) if saved > 0.0 && saved < 0.05 => "less than 0.1 % less".into(),

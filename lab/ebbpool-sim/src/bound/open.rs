@@ -91,7 +91,7 @@ impl PricedInterval {
 }
 
 impl Reach {
-    /// The same factor for all intervals; with `f64::MAX` all are open.
+    /// One factor for intervals of any length; with `f64::MAX` all are open.
     pub(super) fn new(factor: f64, width: f64) -> Self {
         Reach { factor, short_factor: factor, block: 1.0, width }
     }

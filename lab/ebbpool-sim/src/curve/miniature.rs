@@ -17,7 +17,7 @@ pub(crate) fn sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {
     }
 }
 
-/// The same for every policy, whether it has a miniature or not.
+/// The sample over which a policy's miniatures of `frames` are run, whether the policy has a miniature or not.
 ///
 /// A guest states no clusters and no parameters, and is scaled by its frames alone.
 pub(crate) fn forced_sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {

@@ -33,7 +33,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
 const HEAD: usize = 13;
 /// The payload of the first record, as far as it is the same in all traces.
 const BLOCK_CACHE: [u8; 17] = *b"\x10feedcafedeadbeef";
-/// The same of the trace of queries (`DB::StartTrace`).
+/// The payload of the first record of the trace of queries (`DB::StartTrace`), as far as it is the same in all traces.
 const QUERIES: [u8; 16] = *b"feedcafedeadbeef";
 /// Types of the first and the last record.
 const BEGIN: u8 = 1;

@@ -51,9 +51,8 @@ impl Default for CfdcWorkload {
 }
 
 impl CfdcWorkload {
-    /// The same number of operations, with this share of updates (0 to 1): section 4.4 of the paper.
-    /// With 0.2 there are 160,000 point queries, 40,000 point updates, 320 range queries and 80 range
-    /// updates.
+    /// Divides the operations anew, with this share of updates (0 to 1): section 4.4 of the paper. With 0.2 there are 160,000
+    /// point queries, 40,000 point updates, 320 range queries and 80 range updates.
     pub fn with_update_intensity(self, share: f64) -> Self {
         let split = |reads: u64, writes: u64| {
             let all = reads.saturating_add(writes);
@@ -65,7 +64,7 @@ impl CfdcWorkload {
         CfdcWorkload { queries, updates, scans, update_scans, ..self }
     }
 
-    /// The same with `scans` scans, half of them (rounded up) range queries: section 4.5 of the paper.
+    /// Sets the number of scans, half of them (rounded up) range queries: section 4.5 of the paper.
     pub fn with_scans(self, scans: u64) -> Self {
         CfdcWorkload { scans: scans.div_ceil(2), update_scans: scans / 2, ..self }
     }

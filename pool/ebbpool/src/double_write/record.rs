@@ -39,7 +39,7 @@ pub(super) struct Image {
     pub(super) checksum: u64,
 }
 
-/// See the [module](self).
+/// A page of the double-write area that lists the images after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The number of the record, unique in the area; later records have higher numbers.

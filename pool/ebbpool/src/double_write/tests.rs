@@ -33,7 +33,7 @@ fn write(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io
     outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
 }
 
-/// The same, with the outcome of each page.
+/// Writes a batch as a pool does, and returns the outcome of each page.
 fn write_each(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io::Result<Vec<(u64, io::Result<()>)>> {
     let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
     let numbers = batch.iter().map(|&(page, _)| page);

@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// As `crate::log::Lsn`: the model checker compiles this file without that module.
+/// A position in a log; the model checker compiles this file without `crate::log`, which has this type too.
 type Lsn = u64;
 
 /// The LSNs of a page's changes since it was last written.
@@ -15,7 +15,7 @@ pub(crate) struct PageChanges {
     in_flight: AtomicU64,
     /// When the page was first changed, in milliseconds since the pool was opened, without the upper bits.
     since_ms: AtomicU32,
-    /// The same of the changes that only the copy in flight has.
+    /// When the first of the changes was made that only the copy in flight has, counted as `since_ms`.
     in_flight_since_ms: AtomicU32,
 }
 

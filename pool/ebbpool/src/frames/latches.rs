@@ -294,7 +294,7 @@ impl<'f> ClaimedFrame<'f> {
         header.word.loaded(fresh);
     }
 
-    /// The same for a page that is not as in storage, although no caller has changed it.
+    /// The page is loaded, and dirty, because it is not as in storage, although no caller has changed it.
     pub(crate) fn loaded_dirty(&mut self, lsn: Lsn) {
         self.loaded(lsn, false);
         if self.frames.header(self.frame).word.change() {

@@ -9,7 +9,7 @@ use crate::sync::Instant;
 /// threads change a page for a moment each, they would do nothing else.
 const BETWEEN_TURNS: Duration = Duration::from_millis(1);
 
-/// See the [module](self).
+/// The queues of the writers and elders that wait in a room.
 #[derive(Default)]
 pub(super) struct Queues {
     writers: Vec<WriterQueue>,

@@ -107,7 +107,7 @@ pub(crate) enum FrameState {
     Redirtied,
     /// Left half changed by a thread that panicked.
     Abandoned,
-    /// The same, and a copy that was taken before is in flight.
+    /// Left half changed by a thread that panicked; a copy that was taken before is in flight.
     AbandonedInFlight,
 }
 
@@ -168,7 +168,7 @@ pub(crate) enum LatchRefusal {
     Busy,
     /// There is no page in the frame.
     Empty,
-    /// See [`FrameState::Abandoned`].
+    /// A thread that panicked left the page half changed.
     Abandoned,
 }
 
@@ -220,7 +220,7 @@ impl HitEpoch {
         word & (MARK | FRESH) == self.0
     }
 
-    /// The same for a hit for writing.
+    /// True if a hit for writing was reported to the policy in this epoch, and the page is not fresh.
     #[inline]
     fn is_write_reported(self, word: u64) -> bool {
         word & (MARK | WRITTEN | FRESH) == self.0 | WRITTEN
@@ -244,7 +244,7 @@ pub(crate) struct ExclusiveResult {
     pub(crate) fixed: HitStatus,
 }
 
-/// See the [module](self).
+/// A frame's state, latch and version in one atomic word.
 #[derive(Debug)]
 pub(crate) struct FrameWord(AtomicU64);
 
@@ -289,7 +289,7 @@ impl FrameWord {
         Ok(before & FRESH != 0)
     }
 
-    /// The same for a caller that fixes the page.
+    /// Takes a shared latch for a caller that fixes the page; returns what the fix has to report.
     #[inline]
     pub(crate) fn fix(&self, polite: bool, epoch: HitEpoch) -> Result<HitStatus, LatchRefusal> {
         let before = self.take_shared(polite, |word| epoch.read(word))?;

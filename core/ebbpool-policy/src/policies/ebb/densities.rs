@@ -222,8 +222,8 @@ impl<const KINDS: usize> Densities<KINDS> {
         std::array::from_fn(|at| kind.usual[at] * slot.usual[at])
     }
 
-    /// The same for a row that had that number of pages: of the first pages, the events expected of the row learned last
-    /// are usual.
+    /// The usual number of events per page of a row that had that number of pages, in each bucket: of the first pages, the
+    /// events expected of the row learned last are usual.
     fn usual_after_kind_before(&self, slot: usize, kind: usize, pages: f64, prior: PriorWeight) -> [f64; BUCKETS] {
         let (usual, before) = (self.usual(slot, kind), &self.learned_last);
         std::array::from_fn(|at| (pages * usual[at] + prior.pages * before[at]) / (pages + prior.pages))

@@ -93,7 +93,7 @@ impl WaitStatistics {
         history.referenced(now);
     }
 
-    /// The same for a write.
+    /// The page is written now: learns from the wait since its last write, if there was one, and updates its history.
     #[inline]
     pub(super) fn write(&mut self, history: &mut History, now: u64) {
         if history.was_written() {
@@ -231,7 +231,7 @@ impl PageValues<'_> {
         self.rank(self.of(history), history)
     }
 
-    /// The same of a page of that value.
+    /// `value` as the value of the page, such that of equals the one referenced last has the higher one.
     #[inline]
     pub(super) fn rank(&self, value: f32, history: &History) -> PageValue {
         PageValue::new(value, history.referenced_at().wrapping_sub(self.ranks_from))

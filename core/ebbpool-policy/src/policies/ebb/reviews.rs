@@ -12,7 +12,8 @@ pub(super) const GROUP: Frame = 8;
 const CERTAIN: f32 = 3.0;
 /// The longest time for which a page is passed over, in references for each frame.
 const REFERENCES_PER_FRAME: u64 = 4;
-/// The same in any pool. The owner makes all frames due before a review that is past could be taken for one to come.
+/// The longest time for which a page is passed over in any pool, in references. The owner makes all frames due before a review
+/// that is past could be taken for one to come.
 const LONGEST: u64 = 1 << 30;
 
 /// The time of the next review of each frame, modulo 2^32: until then a search for victims passes over the frame.

@@ -58,7 +58,7 @@ impl Checkpointer {
         self.next_us
     }
 
-    /// As `next_us`, in references that write.
+    /// When it next has something to do, in references that write.
     pub(super) fn next_written(&self) -> u64 {
         self.next_written
     }

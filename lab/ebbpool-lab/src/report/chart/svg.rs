@@ -17,7 +17,7 @@ const PANEL_WIDTHS: [f64; 3] = [600.0, 470.0, 400.0];
 const LEAST_WIDTH: f64 = 360.0;
 /// From the lower end of the y axis to the upper one.
 const HEIGHT: f64 = 250.0;
-/// The same of a panel that is narrow.
+/// From the lower end of the y axis to the upper one in a panel that is narrow.
 const NARROW_HEIGHT: f64 = 220.0;
 /// From a panel to the next one on the right, and from the last one to the edge of the picture.
 const MARGIN: f64 = 8.0;

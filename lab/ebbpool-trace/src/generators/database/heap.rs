@@ -176,7 +176,7 @@ impl Heap {
         self.fetch(transaction, row)
     }
 
-    /// The same for keys in the order of rows.
+    /// Looks a row up in an index with keys in the order of rows, and reads the row. Returns the row's page in the table.
     pub(in super::super) fn seek(&mut self, transaction: &mut Transaction, index: &Index, row: u64) -> u32 {
         self.seek_at(transaction, index, row, row)
     }

@@ -134,8 +134,7 @@ impl Index {
         transaction.read_and_mark(self.leaf_page(self.leaf_of(rank)), kills);
     }
 
-    /// The same for a leaf that [`append`](Index::append) returned, in the part of the tree
-    /// where `rank` is.
+    /// Descends to `rank` and reads the leaf that [`append`](Index::append) returned; if `kills`, marks a key dead there.
     pub(in super::super) fn search_at(&self, transaction: &mut Transaction, rank: u64, leaf: u64, kills: bool) {
         self.inner(transaction, rank);
         transaction.read_and_mark(leaf, kills);
@@ -147,7 +146,7 @@ impl Index {
         transaction.write(self.leaf_page(self.leaf_of(rank)));
     }
 
-    /// The same in a leaf that [`append`](Index::append) returned.
+    /// Adds another key for a row, for a new version of it, to the leaf that [`append`](Index::append) returned.
     pub(in super::super) fn insert_at(&self, transaction: &mut Transaction, rank: u64, leaf: u64) {
         self.inner(transaction, rank);
         transaction.write(leaf);
