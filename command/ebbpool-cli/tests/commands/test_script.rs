@@ -47,7 +47,7 @@ impl Workspace {
         for directory in ["tests", "wing/crate/src", "wing/crate/tests"] {
             fs::create_dir_all(root.join(directory)).expect("a directory");
         }
-        for name in ["test", "tests/beside", "tests/wings", "tests/words"] {
+        for name in ["test", "tests/beside", "tests/wings", "tests/words", "tests/budget", "tests/commits"] {
             fs::copy(Path::new(ROOT).join(name), root.join(name)).expect("a copy");
         }
         let workspace = Workspace { _directory: directory, root };
@@ -216,6 +216,148 @@ fn words_by_hand_have_a_bar() {
     let messages = messages(&output);
     assert!(messages.contains("there is no page"), "{messages}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// A second wing, in a repository whose branch main has one commit.
+fn two_wings() -> Workspace {
+    let workspace = Workspace::new(&[]);
+    for directory in ["above/crate/src", "above/crate/tests"] {
+        fs::create_dir_all(workspace.root.join(directory)).expect("a directory");
+    }
+    workspace.file("above/README.md", "- **Imports**: nothing; its tests also wing\n");
+    workspace.file("above/crate/Cargo.toml", "package = { name = 'upper', version = '0.1.0' }");
+    workspace.file("above/crate/src/lib.rs", "//! Nothing.\n#[cfg(test)]\nmod tests {\n    fn none() {}\n}\n");
+    workspace.file("tests/budget.txt", "# lines\nabove 1 4\nwing 4 0\ntests 0 1000\n");
+    workspace.file(".gitignore", "target/\n");
+    git(&workspace, "init -q -b main");
+    commit(&workspace, "Begin\n\nA proof.");
+    git(&workspace, "switch -qc change");
+    workspace
+}
+
+fn git(workspace: &Workspace, arguments: &str) {
+    let output = Command::new("git").args(arguments.split(' ')).current_dir(&workspace.root).output().expect("git");
+    assert!(output.status.success(), "{arguments}: {output:?}");
+}
+
+fn commit(workspace: &Workspace, message: &str) {
+    fs::write(workspace.root.join(".git/message"), message).expect("a message");
+    git(workspace, "add .");
+    git(workspace, "-c user.name=A -c user.email=a@b commit -q --allow-empty -F .git/message");
+}
+
+/// Runs a script of the house; its exit code and what it printed.
+fn script(workspace: &Workspace, name: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new("python3").arg(name).args(arguments).current_dir(&workspace.root).output().expect("a script");
+    let printed = [&output.stdout[..], &output.stderr[..]].concat();
+    (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+}
+
+#[test]
+fn a_wing_imports_what_its_readme_names() {
+    if !has_python() {
+        return;
+    }
+    let workspace = two_wings();
+    let check = || script(&workspace, "tests/wings", &["--check"]);
+    assert_eq!(check().0, Some(0), "{}", check().1);
+    let manifest = "package = { name = 'upper', version = '0.1.0' }\n";
+    workspace.file("above/crate/Cargo.toml", &format!("{manifest}dev-dependencies.tried.path = '../../wing/crate'"));
+    assert_eq!(check().0, Some(0), "{}", check().1);
+    for (file, text, says) in [
+        ("above/crate/Cargo.toml", format!("{manifest}dependencies.tried.path = '../../wing/crate'"), "it does not import"),
+        ("above/crate/src/lib.rs", "#[path = \"../../../wing/crate/src/lib.rs\"]\nmod it;\n".into(), "it does not import"),
+        ("above/README.md", "- **Imports**: cellar\n".into(), "which is no other wing"),
+        ("above/README.md", "- **Imports**: nothing; its tests also wing\n".repeat(2), "must have one line"),
+        ("above/README.md", "- **Imports**: nothing; its tests also wing\n".to_owned() + &"\n".repeat(25), "26 lines"),
+        ("wing/README.md", "- **Imports**: above\n".into(), ""),
+    ] {
+        let before = fs::read_to_string(workspace.root.join(file)).expect("a file");
+        workspace.file(file, &text);
+        let (code, printed) = check();
+        assert_eq!(code, Some(i32::from(!says.is_empty())), "{file}: {printed}");
+        assert!(printed.contains(says), "{file}: {printed}");
+        workspace.file(file, &before);
+    }
+    workspace.file("above/README.md", "- **Imports**: wing\n");
+    workspace.file("wing/README.md", "- **Imports**: above\n");
+    assert!(check().1.contains("imports go round"), "{}", check().1);
+}
+
+#[test]
+fn what_a_change_touches_are_its_wing_and_those_above() {
+    if !has_python() {
+        return;
+    }
+    let workspace = two_wings();
+    let changed = || script(&workspace, "tests/wings", &["--changed"]).1;
+    assert_eq!(changed(), "above\nwing\n", "a clean tree: all");
+    workspace.file("above/crate/src/lib.rs", "");
+    assert_eq!(changed(), "above\n");
+    commit(&workspace, "Empty a library\n\nA proof.");
+    assert_eq!(changed(), "above\n", "a commit that is not on main");
+    workspace.file("wing/crate/tests/new.rs", "");
+    assert_eq!(changed(), "above\nwing\n", "a new file of a wing that tests of the other import");
+    git(&workspace, "clean -qfd");
+    workspace.file("Cargo.lock", "");
+    assert_eq!(changed(), "above\nwing\n", "a file of no wing");
+    let (code, printed) = script(&workspace, "tests/wings", &["--packages", "cellar"]);
+    assert_eq!(code, Some(1));
+    assert!(printed.contains("there is no wing cellar"), "{printed}");
+}
+
+#[test]
+fn a_wing_has_no_more_lines_than_its_budget() {
+    if !has_python() {
+        return;
+    }
+    let workspace = two_wings();
+    let budget = || script(&workspace, "tests/budget", &[]);
+    assert_eq!(budget().0, Some(0), "{}", budget().1);
+    let library = fs::read_to_string(workspace.root.join("above/crate/src/lib.rs")).expect("a library");
+    for (file, text, says) in [
+        ("src/lib.rs", library.clone() + "//\n", "above has 2 lines of production; its budget is 1"),
+        ("src/lib.rs", library.replace("fn none", "\n    fn none"), "above has 5 lines of tests; its budget is 4"),
+        ("tests/more.rs", "//\n".into(), "above has 5 lines of tests; its budget is 4"),
+    ] {
+        let path = format!("above/crate/{file}");
+        workspace.file(&path, &text);
+        let (code, printed) = budget();
+        assert_eq!(code, Some(1), "{file}: {printed}");
+        assert!(printed.contains(says), "{file}: {printed}");
+        workspace.file("above/crate/src/lib.rs", &library);
+    }
+    assert_eq!(script(&workspace, "tests/budget", &["--write"]).0, Some(0));
+    assert_eq!(budget().0, Some(0), "{}", budget().1);
+    workspace.file("tests/budget.txt", "above few\n");
+    assert!(budget().1.contains("tests/budget.txt:1: 'above few' is not a wing"), "{}", budget().1);
+}
+
+#[test]
+fn a_commit_has_a_subject_and_a_reason() {
+    if !has_python() {
+        return;
+    }
+    let workspace = two_wings();
+    commit(&workspace, "Refuse a page that is fixed twice\n\nIt was written while it changed: 3 of 200 runs.");
+    let commits = || script(&workspace, "tests/commits", &[]);
+    assert_eq!(commits(), (Some(0), "./test: 1 commits of main..HEAD looked at\n".into()));
+    for (message, says) in [
+        ("Refuse a page".into(), "it has no body"),
+        ("Refuse a page\n\nSigned-off-by: A <a@b>".into(), "it has no body"),
+        (format!("Refuse {}\n\nA proof.", "x".repeat(66)), "its subject has 73 characters"),
+        ("Refuse a page.\n\nA proof.".into(), "ends with a full stop"),
+        ("Refused a page\n\nA proof.".into(), "begins with 'Refused'"),
+        ("refuse a page\n\nA proof.".into(), "begins with 'refuse'"),
+        (format!("Refuse a page\n\nSee {}home/ann/log.", '/'), "a path of one machine"),
+    ] {
+        commit(&workspace, &message);
+        let (code, printed) = commits();
+        assert_eq!(code, Some(1), "{message}: {printed}");
+        assert!(printed.contains(says), "{message}: {printed}");
+        git(&workspace, "reset -q --soft HEAD~1");
+    }
+    assert!(script(&workspace, "tests/commits", &["x..y"]).1.contains("git knows no range x..y"));
 }
 
 /// ./test, where `--all` runs these lists of steps at the same time, and there is a step that waits.
