@@ -310,10 +310,10 @@ def test_a_policy_has_no_name_of_an_experiments_own_policy() -> None:
 
 
 def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_path: pathlib.Path) -> None:
-    trace = "zipf:pages=40000,refs=200000,write=0.4"
+    trace = "zipf:pages=13000,refs=66000,write=0.4"
     options: Any = {"target": "writes -20%", "baseline": "lru@5%", "sample": 0.1, "warmup": 1000}
     # Both run over the same sample; lru itself would be exact at every size.
-    study = ebbpool.curve(trace, ["cflru:window=0.5", Cflru], frames=[500, 2000, 8000], **options)
+    study = ebbpool.curve(trace, ["cflru:window=0.5", Cflru], frames=[160, 660, 2600], **options)
     columns = ["frames", "reads", "writes", "cost", "sampled", "error_writes", "target"]
     theirs, mine = ([[row[name] for name in columns if name in study.columns] for row in study if name_is(row)] for name_is in (
         lambda row: row.policy == ebbpool.policy("cflru:window=0.5").policy,
@@ -331,7 +331,7 @@ def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_pa
         miniature = False
 
     # Nothing says that a sample would do.
-    [row] = ebbpool.curve(trace, Unknown, frames=[8000], sample=0.1)
+    [row] = ebbpool.curve(trace, Unknown, frames=[2600], sample=0.1)
     assert (row.sampled, row.error) == (1, 0)
 
     class Fifo(Lru):
@@ -341,10 +341,10 @@ def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_pa
         def hit(self, frame: int, write: bool) -> None:
             pass
 
-    other = ebbpool.curve(trace, [Fifo], frames=[500], sample=1, target="writes -20%", baseline="lru@500")
-    assert other[0].reads == ebbpool.curve(trace, "fifo", frames=[500], sample=1)[0].reads
-    alone = ebbpool.curve(trace, Lru, frames=[500, 39_999], sample=1)
-    exact = ebbpool.curve(trace, "lru", frames=[500, 39_999])
+    other = ebbpool.curve(trace, [Fifo], frames=[160], sample=1, target="writes -20%", baseline="lru@160")
+    assert other[0].reads == ebbpool.curve(trace, "fifo", frames=[160], sample=1)[0].reads
+    alone = ebbpool.curve(trace, Lru, frames=[160, 12_999], sample=1)
+    exact = ebbpool.curve(trace, "lru", frames=[160, 12_999])
     assert [(row.reads, row.writes) for row in alone] == [(row.reads, row.writes) for row in exact]
 
 
@@ -386,7 +386,7 @@ def test_a_replay_of_a_policy_in_python_has_the_counts_of_a_simulation() -> None
 
 
 def test_an_experiment_has_a_policy_in_python(tmp_path: pathlib.Path) -> None:
-    ours = ebbpool.reproduce("adlru-fig12", policies=["arc", Lru], out=tmp_path)
+    ours = ebbpool.reproduce("adlru-fig10", policies=["arc", Lru], out=tmp_path)
     (experiment,) = ours.experiments
 
     def points(policy: str) -> list[Any]:

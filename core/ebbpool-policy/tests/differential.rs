@@ -814,12 +814,6 @@ fn ebb_in_bursts_after_calms() {
     }
 }
 
-/// At this size the models take most of the time, so that one run has all disturbances, and two
-/// tests divide the policies between them.
-fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {
-    compare_each(specs, 1000, 62..63, 8000, &DISTURBANCES[..1]);
-}
-
 #[test]
 fn cfdc_without_clusters_is_cflru() {
     let none = BTreeSet::new();
@@ -860,14 +854,14 @@ mod slow {
     fn sixty_four_frames() {
         compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
     }
+}
 
-    #[test]
-    fn a_thousand_frames_and_every_other_policy() {
-        a_thousand_frames(SPECS.iter().step_by(2));
-    }
+mod whole {
+    use super::*;
 
+    /// At this size the models take most of the time, so that one run has all disturbances.
     #[test]
-    fn a_thousand_frames_and_the_rest_of_the_policies() {
-        a_thousand_frames(SPECS.iter().skip(1).step_by(2));
+    fn a_thousand_frames() {
+        compare_each(SPECS.iter(), 1000, 62..63, 8000, &DISTURBANCES[..1]);
     }
 }

@@ -625,6 +625,10 @@ mod slow {
             }
         }
     }
+}
+
+mod whole {
+    use super::*;
 
     #[test]
     fn memory_is_what_the_entry_says() {

@@ -164,7 +164,7 @@ macro_rules! wings {
                 super::mutations_show_no_fault(stringify!($wing), false);
             }
 
-            mod slow {
+            mod whole {
                 #[test]
                 fn mutations_show_no_fault() {
                     super::super::mutations_show_no_fault(stringify!($wing), true);

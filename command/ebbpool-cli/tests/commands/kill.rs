@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::harness::{Ebbpool, errors};
 
-const KILLS: u64 = 20;
+const KILLS: u64 = 5;
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 

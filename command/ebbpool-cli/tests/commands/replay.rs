@@ -51,7 +51,9 @@ fn one_thread_on_a_real_file_has_the_counts_of_run() {
         "ace:policy=(cflru:window=0.3),batch=5",
     ];
     for io in engines(&ebbpool) {
-        for (at, policy) in policies.iter().enumerate() {
+        // The engine does not see the policy.
+        let tried = if io == "threads" { policies.len() } else { 2 };
+        for (at, policy) in policies.iter().take(tried).enumerate() {
             let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
             let ending = match at % 2 {
                 0 => ["--warmup", "10%", "--at-end", "flush"],

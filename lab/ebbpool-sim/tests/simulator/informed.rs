@@ -335,6 +335,10 @@ mod slow {
             }
         }
     }
+}
+
+mod whole {
+    use super::*;
 
     #[test]
     fn the_offline_bound_is_below() {

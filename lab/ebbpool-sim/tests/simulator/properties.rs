@@ -626,7 +626,7 @@ mod slow {
     fn threads_change_nothing() {
         // More than two chunks.
         let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
-        let cells = cells(&[7, 64]);
+        let cells = cells(&[64]);
         let run = |threads| {
             let options = SimOptions { threads, warmup: 1000, ..SimOptions::default() };
             let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");

@@ -308,7 +308,7 @@ fn nothing_is_read_after_an_error() {
     assert!(!reader.next_batch(&mut batch, 1).unwrap());
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

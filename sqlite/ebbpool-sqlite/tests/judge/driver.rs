@@ -32,12 +32,14 @@ struct Board {
     prices: Mutex<BTreeMap<String, u64>>,
 }
 
-/// The driver's side; `seconds` is the processor time for all programs where the environment does not say it.
+/// The driver's side; `seconds` is the processor time for all programs with `EBBPOOL_WHOLE`, where the environment does not say
+/// another one; a tenth of it else.
 pub fn drive(world: &'static str, seconds: u64) {
     let one = setting("EBBPOOL_SEED");
     let first = one.or(setting("EBBPOOL_FIRST_SEED")).unwrap_or(1);
     let most = one.map(|_| 1).or(setting("EBBPOOL_PROGRAMS"));
-    let seconds = setting("EBBPOOL_SECONDS").unwrap_or(seconds);
+    let seconds =
+        setting("EBBPOOL_SECONDS").unwrap_or(if std::env::var_os("EBBPOOL_WHOLE").is_some() { seconds } else { seconds / 10 });
     let is_survey = std::env::var_os("EBBPOOL_SURVEY").is_some();
     let board = Board::default();
     let next = AtomicU64::new(first);

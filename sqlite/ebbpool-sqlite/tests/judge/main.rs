@@ -37,7 +37,7 @@ fn setting(name: &str) -> Option<u64> {
 /// `EBBPOOL_FIRST_SEED` on. `EBBPOOL_SEED` runs one. With `EBBPOOL_SURVEY` all differences are listed.
 #[test]
 fn the_library_answers_as_plain_sqlite_does() {
-    driver::drive("connections", 25);
+    driver::drive("connections", 100);
 }
 
 /// A process of programs: `EBBPOOL_JUDGE` has the first seed and the distance to the next one.
@@ -57,7 +57,7 @@ fn actor() {
 /// Random programs of processes: `EBBPOOL_PROGRAMS` and the others as above.
 #[test]
 fn processes_find_what_plain_sqlite_leaves() {
-    driver::drive("processes", 10);
+    driver::drive("processes", 50);
 }
 
 /// Programs that showed a difference once.
