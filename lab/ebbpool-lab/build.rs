@@ -12,14 +12,22 @@ const RESULT_CRATES: [&str; 6] =
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    // Crates stand in wings beside this one's, or beside this one, where a program vendors its crates.
+    let mut wings: Vec<PathBuf> =
+        fs::read_dir(here.join("../..")).into_iter().flatten().flatten().map(|it| it.path()).collect();
+    wings.sort();
+    let found = RESULT_CRATES.map(|name| wings.iter().map(|wing| wing.join(name).join("src")).find(|source| source.is_dir()));
+    // A crate from a registry stands beside no crate of these names; then the version alone identifies the code.
+    let missing: Vec<&str> =
+        RESULT_CRATES.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(name, _)| *name).collect();
+    assert!(
+        missing.is_empty() || missing.len() == RESULT_CRATES.len(),
+        "the sources of {missing:?} are in no directory beside that of ebbpool-lab: stored results would outlive changes of them"
+    );
     let mut sources = Vec::new();
-    for name in RESULT_CRATES {
-        // A crate from a registry has no sibling crates; then the version alone identifies the code.
-        let source = here.join("..").join(name).join("src");
-        if source.is_dir() {
-            println!("cargo::rerun-if-changed={}", source.display());
-            collect(&source, &mut sources);
-        }
+    for source in found.iter().flatten() {
+        println!("cargo::rerun-if-changed={}", source.display());
+        collect(source, &mut sources);
     }
     sources.sort();
     let mut digest = Sha256::new();

@@ -180,6 +180,13 @@ mod tests {
         }
     }
 
+    /// Where a build finds no sources of crates in a clone, stored results outlive each change of a policy.
+    #[test]
+    fn the_key_covers_the_sources() {
+        // The digest of nothing.
+        assert_ne!(SOURCES, "e3b0c44298fc1c149afbf4c8996fb924");
+    }
+
     const KEY: &str = "facts warmup=100 cluster=16";
     const VALUE: &[u8] = br#"{"references":2000,"distinct_pages":40,"cluster_switches":1250}"#;
     const FILE: &str = "da/ea69ad9e959586ecfd39760ecc1b8a8faaf118d719049c21f810f75d9b275f";
