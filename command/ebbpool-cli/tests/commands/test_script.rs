@@ -129,6 +129,7 @@ fn each_program_that_fails_is_named() {
     failed.sort_unstable();
     let expected = ["b_fails", "c_aborts", "d_ends"].map(|name| format!("wing/crate/tests/{name}.rs"));
     assert_eq!(failed, expected, "{messages}");
+    assert!(messages.contains("./test: test fails ... FAILED"), "{messages}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -208,6 +209,13 @@ fn words_by_hand_have_a_bar() {
         let printed = String::from_utf8_lossy(&printed);
         assert!(printed.contains(says), "{printed}");
         assert_eq!(output.status.code(), Some(code), "{printed}");
+    }
+    for (link, says) in [("gone.md", "leads to no file"), ("page.md#none", "has no heading"), ("page.md#a-title", "words")] {
+        workspace.file("docs/page.md", &format!("# A title\n[it]({link})"));
+        let output = workspace.run("words_by_hand");
+        let printed = [&output.stdout[..], &output.stderr[..]].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(printed.contains(says), "{printed}");
     }
     for page in ["README.md", "docs/page.md"] {
         fs::remove_file(workspace.root.join(page)).expect("a page is removed");
@@ -299,6 +307,9 @@ fn what_a_change_touches_are_its_wing_and_those_above() {
     workspace.file("wing/crate/tests/new.rs", "");
     assert_eq!(changed(), "above\nwing\n", "a new file of a wing that tests of the other import");
     git(&workspace, "clean -qfd");
+    git(&workspace, "mv wing/crate/src/lib.rs above/moved.rs");
+    assert_eq!(changed(), "above\nwing\n", "the wing that a file has left");
+    git(&workspace, "reset -q --hard");
     workspace.file("Cargo.lock", "");
     assert_eq!(changed(), "above\nwing\n", "a file of no wing");
     let (code, printed) = script(&workspace, "tests/wings", &["--packages", "cellar"]);
@@ -341,7 +352,8 @@ fn a_commit_has_a_subject_and_a_reason() {
     let workspace = two_wings();
     commit(&workspace, "Refuse a page that is fixed twice\n\nIt was written while it changed: 3 of 200 runs.");
     let commits = || script(&workspace, "tests/commits", &[]);
-    assert_eq!(commits(), (Some(0), "./test: 1 commits of main..HEAD looked at\n".into()));
+    commit(&workspace, "Refuse a page\n\nSymptom: torn pages.\nCause: two writers.\n\nSigned-off-by: A <a@b>");
+    assert_eq!(commits(), (Some(0), "./test: 2 commits of main..HEAD looked at\n".into()));
     for (message, says) in [
         ("Refuse a page".into(), "it has no body"),
         ("Refuse a page\n\nSigned-off-by: A <a@b>".into(), "it has no body"),
