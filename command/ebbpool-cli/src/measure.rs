@@ -4,7 +4,6 @@ pub(crate) mod args;
 mod bench;
 mod error;
 pub(crate) mod report;
-mod steps;
 mod target_file;
 
 use std::io::{self, Write};
@@ -21,8 +20,10 @@ use args::MeasureArgs;
 use bench::{DeviceBench, Load, MeasureStop, Operation, Order};
 use error::MeasureError;
 use report::MeasureReport;
-use steps::STEPS;
 use target_file::TargetFile;
+
+/// The queue depths, and the numbers of pages of a batch.
+const STEPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The deepest queue that is measured.
 const DEEPEST: u32 = 32;

@@ -1,4 +1,4 @@
-//! Uses a database inside a program: `cargo run --example embed_database`.
+//! Uses a database inside a program: `cargo run -p ebbpool-btree --example embed_database`.
 
 use ebbpool_btree::{DatabaseError, DatabaseOptions};
 

@@ -48,7 +48,14 @@ mod classed;
 mod contained;
 mod core;
 #[cfg(feature = "device-models")]
-pub mod device;
+/// The devices whose costs a [`SimulatedStorage`](crate::storage::SimulatedStorage) has. The crate `ebbpool-device` has more
+/// of them, and their models.
+pub mod device {
+    pub use ebbpool_device::flash::{ConfigError, FlashConfig};
+    pub use ebbpool_device::{
+        AnyDevice, Device, DeviceFailed, DeviceProfile, DeviceReport, FlashDevice, PlainDevice, ProfileError,
+    };
+}
 mod double_write;
 mod error;
 mod frames;

@@ -147,7 +147,7 @@ impl MeasureReport {
         let mut heads = vec!["pages of a batch", "read, µs/page"];
         heads.extend(writes.then_some("write, µs/page"));
         table.add_row(heads);
-        for batch in super::steps::STEPS {
+        for batch in super::STEPS {
             let mut cells = vec![batch.to_string()];
             for operation in [Operation::Read, Operation::Write] {
                 if let Some(one) = self.batch(operation, batch) {
@@ -288,7 +288,7 @@ mod tests {
         let reads = [10e3, 20e3, 40e3, 80e3, 89e3, 88e3];
         let writes = [5e3, 9e3, 9.5e3, 8e3, 8e3, 8e3];
         let of = |operation, rates: [f64; 6]| {
-            let depths = super::super::steps::STEPS.into_iter();
+            let depths = super::super::STEPS.into_iter();
             depths.zip(rates).map(move |(depth, rate)| measured(operation, depth, rate))
         };
         MeasureReport {
