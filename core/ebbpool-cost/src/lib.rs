@@ -13,7 +13,17 @@ mod nearest;
 mod one_line;
 mod page_probabilities;
 mod policy_costs;
-mod quantities;
+/// Sizes in bytes, times and rates in the form that users write: `128MiB`, `10min`, `10GB/day`.
+mod quantities {
+    mod byte_size;
+    mod bytes_per_day;
+    mod number;
+    mod time;
+
+    pub use byte_size::{ByteSize, ByteSizeError};
+    pub use bytes_per_day::{BytesPerDay, BytesPerDayError};
+    pub use time::{DurationError, parse_duration, split_period};
+}
 pub mod spec;
 
 pub use asymmetry::{Asymmetry, AsymmetryError, PAPERS_BASE};

@@ -48,14 +48,7 @@ mod classed;
 mod contained;
 mod core;
 #[cfg(feature = "device-models")]
-/// The devices whose costs a [`SimulatedStorage`](crate::storage::SimulatedStorage) has. The crate `ebbpool-device` has more
-/// of them, and their models.
-pub mod device {
-    pub use ebbpool_device::flash::{ConfigError, FlashConfig};
-    pub use ebbpool_device::{
-        AnyDevice, Device, DeviceFailed, DeviceProfile, DeviceReport, FlashDevice, PlainDevice, ProfileError,
-    };
-}
+pub mod device;
 mod double_write;
 mod error;
 mod frames;
