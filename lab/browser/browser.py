@@ -194,7 +194,15 @@ class Browser:
         """How many pixels of each chart have exactly a policy's colour, or any but the background's."""
         width, height = self.run("const { scrollWidth, scrollHeight } = document.documentElement; return [scrollWidth, scrollHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-        shot = self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        # On a busy machine a picture may show parts of the page as they were: two in succession must be equal.
+        shot = None
+        for _ in range(10):
+            before, shot = shot, self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+            if shot == before:
+                break
+            self.settle()
+        else:
+            raise AssertionError("the page does not come to rest")
         return self.driver.execute_async_script(COUNT_PIXELS, shot["data"], policy)
 
     def layout_problems(self):
