@@ -7,8 +7,8 @@ use crate::clusters::{Clusters, KEYS, PriorityUpdate};
 use crate::lists::FrameLists;
 use crate::parameters::parameters;
 use crate::policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy,
-    RecordedRequest, forward,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
+    Policy, RecordedRequest, forward,
 };
 use crate::spec::CLUSTER;
 
@@ -25,19 +25,21 @@ parameters! {
 ///
 /// The wrapped policy does not learn of the replacement: what it moved or flagged during its search
 /// stands, and it removes the frame that is evicted in place of its choice from the list that holds
-/// it.
-pub struct Clustered<P> {
-    policy: P,
+/// it. It is behind dynamic dispatch, so that drivers are not compiled twice for each policy.
+pub struct Clustered {
+    policy: Box<dyn DynPolicy + Send>,
+    capabilities: Capabilities,
     clusters: Clusters,
     /// The lists of the clusters and no others.
     lists: FrameLists<0>,
     dirty: Vec<bool>,
 }
 
-impl<P: Policy> Clustered<P> {
+impl Clustered {
     /// `policy` over `frames` frames, with clusters of `size` pages.
-    pub fn new(policy: P, frames: u32, size: u64, keys: PriorityUpdate) -> Self {
+    pub fn new(policy: Box<dyn DynPolicy + Send>, frames: u32, size: u64, keys: PriorityUpdate) -> Self {
         Clustered {
+            capabilities: policy.capabilities(),
             policy,
             clusters: Clusters::new(frames, size, keys),
             lists: FrameLists::new(frames),
@@ -55,11 +57,11 @@ impl<P: Policy> Clustered<P> {
     }
 }
 
-impl<P: Policy> Policy for Clustered<P> {
-    const CAPABILITIES: Capabilities = P::CAPABILITIES;
+impl Policy for Clustered {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
 
     fn capabilities(&self) -> Capabilities {
-        self.policy.capabilities()
+        self.capabilities
     }
 
     forward! {

@@ -34,8 +34,8 @@ pub use driver::{Driver, MissScratch, miss};
 pub use ghost_pages::GhostPages;
 pub use lists::FrameLists;
 pub use policy::{
-    Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
-    PageClass, PageProbabilities, PageProbability, Policy, RecordedRequest, UNKNOWN_CLASS,
+    Access, BackgroundWrite, BackgroundWriter, Costs, Dispatched, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS,
+    NextUse, Page, PageClass, PageProbabilities, PageProbability, Policy, RecordedRequest, UNKNOWN_CLASS,
 };
 pub use spec::{
     BLOCK, CLUSTER, MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, PolicyParameter, PolicySpec, SpecError, Value, WINDOW,

@@ -417,3 +417,37 @@ dispatch! { $ self
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);
     fn gauges(&;) -> Gauges;
 }
+
+/// A policy behind dynamic dispatch as a [`Policy`], for drivers whose own work costs more than the calls: they are compiled once
+/// and not for each policy.
+pub struct Dispatched {
+    policy: Box<dyn DynPolicy + Send>,
+    capabilities: Capabilities,
+}
+
+impl Dispatched {
+    /// Calls the methods of `policy`.
+    pub fn new(policy: Box<dyn DynPolicy + Send>) -> Self {
+        Dispatched { capabilities: policy.capabilities(), policy }
+    }
+}
+
+impl Policy for Dispatched {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    forward! {
+        self.policy:
+        reserve, most_ghosts, page, ghost_page, hit, wrote, coming_victims, omitted_hits, miss, prefetch, prefetch_ghost,
+        evicted_with, padded_block, evicts_early, admit, not_admitted, remember, evicted, cleaned, cleaned_with, costs,
+        erase_count, class, request, background_writes, next_use, prices, probabilities, gauges
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        self.policy.victim(incoming, &may_evict)
+    }
+}

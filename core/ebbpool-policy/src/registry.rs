@@ -164,7 +164,7 @@ fn build<P: RegisteredPolicy, V: Visitor>(spec: &PolicySpec, frames: u32, visito
     match write_cluster::<P>(spec) {
         Some(size) => {
             let ClusteredConfig { keys, .. } = ClusteredConfig::from_spec(spec);
-            visitor.visit(Clustered::new(policy, frames, size, keys))
+            visitor.visit(Clustered::new(Box::new(policy), frames, size, keys))
         }
         None => visitor.visit(policy),
     }

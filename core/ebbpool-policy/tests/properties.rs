@@ -589,7 +589,7 @@ fn write_clustering_serves_what_its_policy_asks() {
     }
     let called = Arc::new(AtomicU32::new(0));
     let policy = Counts(Arc::clone(&called));
-    let mut wrapper = Clustered::new(policy, 10, 4, PriorityUpdate::Now);
+    let mut wrapper = Clustered::new(Box::new(policy), 10, 4, PriorityUpdate::Now);
     assert_eq!(DynPolicy::capabilities(&wrapper), Counts::CAPABILITIES);
     assert!(DynPolicy::evicts_early(&mut wrapper));
     let request = RecordedRequest { bypass: 10, ..RecordedRequest::default() };

@@ -10,7 +10,7 @@ use ebbpool_trace::OptionalColumns;
 
 use crate::engine::{Chunk, Counts, Engine, RunParameters, RunningEngine};
 use crate::error::SimError;
-use crate::listener::{DynObserver, Listener};
+use crate::listener::{DynObserver, observed};
 use crate::observer::NoObserver;
 use crate::time_line::TimeLine;
 
@@ -181,7 +181,7 @@ impl<'o> GuestHost<'o> {
             HostKind::Caller => EngineKind::Policy(Box::new(policy)),
             HostKind::Simulator { setup, observer } => EngineKind::Simulator(match observer {
                 None => Box::new(Engine::new(policy, NoObserver, setup)),
-                Some(observer) => Box::new(Engine::new(policy, Listener(observer), setup)),
+                Some(observer) => observed(Box::new(policy), setup, observer),
             }),
         }
     }

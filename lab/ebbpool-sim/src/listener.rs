@@ -1,8 +1,9 @@
-//! Observers behind dynamic dispatch, so that engines are compiled for two observer types and not
-//! for each: [`crate::NoObserver`], which costs nothing, and [`Listener`].
+//! Observers behind dynamic dispatch. Engines are compiled for each policy with [`crate::NoObserver`], which costs nothing, and
+//! once with an observer, whose work costs more than to call its policy by dynamic dispatch, too.
 
-use ebbpool_policy::Costs;
+use ebbpool_policy::{Costs, Dispatched, DynPolicy};
 
+use crate::engine::{Engine, RunParameters, RunningEngine};
 use crate::observer::{Observer, Sample};
 
 /// [`Observer`] behind dynamic dispatch.
@@ -24,7 +25,16 @@ pub(crate) trait DynObserver: Send {
 }
 
 /// Forwards every call to an observer behind dynamic dispatch.
-pub(crate) struct Listener<'a>(pub(crate) &'a mut dyn DynObserver);
+struct Listener<'a>(&'a mut dyn DynObserver);
+
+/// The run of a policy with an observer.
+pub(crate) fn observed<'o>(
+    policy: Box<dyn DynPolicy + Send>,
+    setup: RunParameters,
+    observer: &'o mut dyn DynObserver,
+) -> Box<dyn RunningEngine + 'o> {
+    Box::new(Engine::new(Dispatched::new(policy), Listener(observer), setup))
+}
 
 macro_rules! forward {
     ($($name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $answer:ty)?;)*

@@ -19,7 +19,7 @@ use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
 use crate::guest::{SimPolicy, engine_of_guest};
 use crate::ids::{Ids, MOST_PAGES};
-use crate::listener::{DynObserver, Listener};
+use crate::listener::{DynObserver, observed};
 use crate::observer::{NoObserver, Observer};
 use crate::on_device::{DeviceObserver, DeviceOutcome};
 use crate::probabilities;
@@ -55,11 +55,7 @@ impl SimCell {
         match (&self.policy, observer) {
             (SimPolicy::Guest(guest), observer) => engine_of_guest(guest, setup, observer),
             (SimPolicy::Registered(policy), None) => Ok(registry::visit(policy, frames, EngineVisitor(setup))),
-            (SimPolicy::Registered(policy), Some(observer)) => {
-                let listener = Listener(observer);
-                let visitor = ObservedEngineVisitor { setup, listener };
-                Ok(registry::visit(policy, frames, visitor))
-            }
+            (SimPolicy::Registered(policy), Some(observer)) => Ok(observed(registry::boxed(policy, frames), setup, observer)),
         }
     }
 }
@@ -591,24 +587,12 @@ pub fn simulate_one<O: Observer + 'static>(
     Ok((counts, facts, observer))
 }
 
-struct EngineVisitor(RunParameters);
+pub(crate) struct EngineVisitor(pub(crate) RunParameters);
 
 impl registry::Visitor for EngineVisitor {
     type Out = Box<dyn RunningEngine>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
-    }
-}
-
-struct ObservedEngineVisitor<'o> {
-    setup: RunParameters,
-    listener: Listener<'o>,
-}
-
-impl<'o> registry::Visitor for ObservedEngineVisitor<'o> {
-    type Out = Box<dyn RunningEngine + 'o>;
-    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        Box::new(Engine::new(policy, self.listener, self.setup))
     }
 }
 

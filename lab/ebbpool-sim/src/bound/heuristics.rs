@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ebbpool_policy::{Policy, PolicySpec, registry};
+use ebbpool_policy::{PolicySpec, registry};
 
 use super::{BoundQuestion, RecordedTrace};
-use crate::engine::{Chunk, Engine, RunParameters, RunningEngine};
+use crate::engine::{Chunk, RunParameters};
 use crate::future::Future;
-use crate::observer::NoObserver;
+use crate::stream::EngineVisitor;
 
 /// References served between two checks whether to stop.
 const CHUNK: usize = 1 << 18;
@@ -25,15 +25,6 @@ pub(super) struct Schedules<'a> {
 pub(super) struct Schedule {
     pub(super) policy: &'static str,
     pub(super) bill: f64,
-}
-
-struct EngineVisitor(RunParameters);
-
-impl registry::Visitor for EngineVisitor {
-    type Out = Box<dyn RunningEngine>;
-    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        Box::new(Engine::new(policy, NoObserver, self.0))
-    }
 }
 
 impl<'a> Schedules<'a> {
