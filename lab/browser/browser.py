@@ -19,6 +19,8 @@ FLAGS = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-software-rasterizer",
+    "--disable-gpu-rasterization",
     # Containers may have little shared memory, without which a page crashes.
     "--disable-dev-shm-usage",
     "--disable-quic",
@@ -92,11 +94,11 @@ createImageBitmap(new Blob([bytes], { type: "image/png" })).then((bitmap) => {
   done([...document.querySelectorAll(".chart")].map((chart) => {
     const box = chart.getBoundingClientRect();
     const { data } = context.getImageData(box.left + scrollX, box.top + scrollY, box.width, box.height);
-    const background = data.slice(0, 3);
+    const [red, green, blue] = colourOfHue ?? data;
     let pixels = 0;
     for (let at = 0; at < data.length; at += 4) {
-      const is = (colour) => colour.every((part, index) => data[at + index] === part);
-      pixels += colourOfHue === null ? !is([...background]) : is(colourOfHue);
+      const same = data[at] === red && data[at + 1] === green && data[at + 2] === blue;
+      pixels += same === (colourOfHue !== null);
     }
     return pixels;
   }));
@@ -183,6 +185,15 @@ class Browser:
     def one(self, selector):
         return self.driver.find_element("css selector", selector)
 
+    def rows(self, selector, within=None):
+        """The texts of the cells of each row, as they are seen."""
+        return self.run(
+            "return [...(arguments[1] ?? document).querySelectorAll(arguments[0])]"
+            ".map((row) => [...row.querySelectorAll('th, td')].map((cell) => cell.innerText.trim()))",
+            selector,
+            within,
+        )
+
     def move(self, x, y):
         self.cdp("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
 
@@ -192,17 +203,13 @@ class Browser:
 
     def pixels(self, policy=None):
         """How many pixels of each chart have exactly a policy's colour, or any but the background's."""
-        width, height = self.run("const { scrollWidth, scrollHeight } = document.documentElement; return [scrollWidth, scrollHeight]")
-        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-        # On a busy machine a picture may show parts of the page as they were: two in succession must be equal.
-        shot = None
-        for _ in range(10):
-            before, shot = shot, self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-            if shot == before:
-                break
-            self.settle()
-        else:
-            raise AssertionError("the page does not come to rest")
+        width, height, window = self.run(
+            "const { scrollWidth, scrollHeight } = document.documentElement; return [scrollWidth, scrollHeight, innerHeight]"
+        )
+        if height > window:
+            # A picture of more than the window would resize the page meanwhile, which draws charts anew.
+            self.size(self.run("return innerWidth"), height)
+        shot = self.cdp("Page.captureScreenshot", {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}})
         return self.driver.execute_async_script(COUNT_PIXELS, shot["data"], policy)
 
     def layout_problems(self):

@@ -85,8 +85,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.browser.requests(), [])
 
     def entry(self, policy):
-        entries = self.browser.find("#legend .entry")
-        return next(entry for entry in entries if entry.text == policy)
+        return self.control(policy, ".entry")
 
     def colours(self):
         """The colour of each policy."""
@@ -104,11 +103,14 @@ class ReportTest(unittest.TestCase):
 
     def control(self, policy, name):
         """A control of a policy in the list beside its name."""
-        [control] = [
-            item.find_element("css selector", name)
-            for item in self.browser.find("#legend li")
-            if item.find_element("css selector", ".entry").text == policy
-        ]
+        control = self.browser.run(
+            "const [policy, name] = arguments;"
+            "const item = [...document.querySelectorAll('#legend li')].find((item) => item.querySelector('.entry').textContent === policy);"
+            "return item.querySelector(name)",
+            policy,
+            name,
+        )
+        self.assertIsNotNone(control)
         return control
 
     def unfold(self, part):
@@ -692,8 +694,8 @@ class ReportTest(unittest.TestCase):
         over_time = self.section("Over time")
         self.unfold(over_time)
         total, counted = 0, 0
-        for row in over_time.find_elements("css selector", "figure tbody tr"):
-            policy, interval, time = [cell.text for cell in row.find_elements("css selector", "th, td")][:3]
+        for cells in browser.rows("figure tbody tr", over_time):
+            policy, interval, time = cells[:3]
             if policy == "lru":
                 begin, end = [int(part.replace(",", "")) for part in interval.split(" to ")]
                 total += float(time) * (end - begin)
@@ -720,10 +722,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(switches), 3)
         switches[-1].click()
         self.unfold(memory)
-        shown = {
-            tuple(cell.text for cell in row.find_elements("css selector", "th, td"))
-            for row in memory.find_elements("css selector", "tbody tr")
-        }
+        shown = {tuple(cells) for cells in browser.rows("tbody tr", memory)}
         energies = {
             (policy, written_bill(row["cost_us"]), f"{written_bill(1e3 * row['joules_per_reference'])} mJ")
             for (policy, _), row in rows.items()
@@ -849,10 +848,7 @@ class ReportTest(unittest.TestCase):
         browser = self.browser
         browser.open(self.sample)
         self.unfold(browser.one("body"))
-        rows = [
-            [cell.text for cell in row.find_elements("css selector", "th, td")]
-            for row in browser.find("figure:first-of-type details[open] tbody tr")
-        ]
+        rows = browser.rows("figure:first-of-type details[open] tbody tr")
         expected = [row for row in self.results if row["asymmetry"] == 1]
         self.assertEqual(len(rows), len(expected))
         cells = {(row["policy"], written_bill(row["cost"]), f"{row['writes']:,}") for row in expected}
@@ -884,10 +880,7 @@ class ReportTest(unittest.TestCase):
         section = next(part for part in browser.find(".part") if part.text.startswith("Bill, reads"))
         writes = section.find_elements("css selector", "figure")[2]
         self.unfold(writes)
-        rows = [
-            [cell.text for cell in row.find_elements("css selector", "th, td")]
-            for row in writes.find_elements("css selector", "details[open] tbody tr")
-        ]
+        rows = browser.rows("details[open] tbody tr", writes)
         lru = [row for row in rows if row[0] == "lru"]
         self.assertGreater(len(lru), 100)
         self.assertEqual({row[3] for row in lru}, {"exact"})
