@@ -849,15 +849,15 @@ mod slow {
     fn seven_frames() {
         compare_each(SPECS.iter(), 7, 20..30, 1500, DISTURBANCES);
     }
+}
+
+mod whole {
+    use super::*;
 
     #[test]
     fn sixty_four_frames() {
         compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
     }
-}
-
-mod whole {
-    use super::*;
 
     /// At this size the models take most of the time, so that one run has all disturbances.
     #[test]

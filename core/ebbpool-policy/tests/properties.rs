@@ -598,7 +598,7 @@ fn write_clustering_serves_what_its_policy_asks() {
     assert_eq!(called.load(Ordering::Relaxed), 111);
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]
@@ -625,10 +625,6 @@ mod slow {
             }
         }
     }
-}
-
-mod whole {
-    use super::*;
 
     #[test]
     fn memory_is_what_the_entry_says() {

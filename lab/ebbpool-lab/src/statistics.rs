@@ -130,7 +130,7 @@ mod tests {
         assert!(Resampling::new(FEWEST_UNITS - 1).is_none());
     }
 
-    mod slow {
+    mod whole {
         use super::*;
 
         /// Of normal samples, the interval contains the mean about as often as it says, with few units and with many.

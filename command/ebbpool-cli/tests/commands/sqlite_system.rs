@@ -109,7 +109,7 @@ fn savepoints_in_a_small_cache_leave_what_the_systems_sqlite_leaves() {
         return;
     };
     scratch.ebbpool.file("spiller.py", SPILLER);
-    for seed in 0..if std::env::var_os("EBBPOOL_WHOLE").is_some() { 60 } else { 6 } {
+    for seed in 0..if std::env::var_os("EBBPOOL_WHOLE").is_some() { 60 } else { 3 } {
         let (said, content) = run(&scratch, seed, "close", None);
         let check = content[0][3].as_str();
         assert_eq!(check, Some("ok"), "seed {seed}: {content}");

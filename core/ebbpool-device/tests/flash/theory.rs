@@ -553,7 +553,7 @@ fn tables() {
     }
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

@@ -275,7 +275,7 @@ fn threads_never_take_the_same_page() {
     assert_eq!(in_use, expected.into_iter().collect::<Vec<u64>>());
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

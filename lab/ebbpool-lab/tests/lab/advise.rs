@@ -917,7 +917,7 @@ fn below_a_cache_the_facts_of_the_capture_change_nothing() {
     assert_eq!(json(&advised(&source, &with)), json(&without));
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

@@ -159,7 +159,7 @@ fn checkpoints() {
     }
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

@@ -203,7 +203,7 @@ fn an_interrupted_bound_is_still_valid() {
     assert!(none.lower_bound <= full.lower_bound);
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

@@ -301,7 +301,7 @@ fn a_trace_without_probabilities_is_refused_before_it_is_read() {
     }
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     /// Once warm, no online policy costs less. On one string chance may favour another policy by a little, hence half a
@@ -335,10 +335,6 @@ mod slow {
             }
         }
     }
-}
-
-mod whole {
-    use super::*;
 
     #[test]
     fn the_offline_bound_is_below() {

@@ -619,7 +619,7 @@ fn a_device_that_waits_draws_its_idle_power() {
     assert_eq!(plain.idle_us, None);
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]

@@ -264,7 +264,7 @@ fn table() {
     }
 }
 
-mod slow {
+mod whole {
     use super::*;
 
     #[test]
@@ -298,10 +298,6 @@ mod slow {
             }
         }
     }
-}
-
-mod whole {
-    use super::*;
 
     #[test]
     fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
