@@ -71,19 +71,21 @@ mod wal_file;
 mod wal_log;
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::Mutex;
+use std::time::Duration;
 
 pub use code::{SqliteCode, SqliteResult};
 pub use instance::Instance;
 pub use options::{LogKind, OptionError, Options};
 pub use scope::{FILES_VARIABLE, Scope, ScopeError};
 pub use status::{LEAST_SECONDS, USUAL_CARD};
+use sync::{lock, lock_within};
 
 /// The name under which SQLite finds the VFS: `vfs=ebbpool` in a URI.
 pub const NAME: &CStr = c"ebbpool";
 
-/// The VFS's instance, for the end of the process.
-static INSTANCE: OnceLock<&'static Instance> = OnceLock::new();
+/// The VFS's instances, one for each copy of SQLite, for the end of the process.
+static INSTANCES: Mutex<Vec<&'static Instance>> = Mutex::new(Vec::new());
 
 /// Registers the VFS `ebbpool` with the SQLite that the program is linked with, over SQLite's default VFS. With
 /// `as_default` every database is opened through it that names no VFS. Doing so again does no harm.
@@ -154,9 +156,13 @@ pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> SqliteResult<&'s
     if as_default {
         scope::apply_to_default();
     }
-    if INSTANCE.set(instance).is_ok() {
+    let mut instances = lock(&INSTANCES);
+    if instances.is_empty() {
         // SAFETY: the function may be called at any time until the process ends.
         unsafe { libc::atexit(end_of_process) };
+    }
+    if !instances.iter().any(|known| std::ptr::eq(*known, instance)) {
+        instances.push(instance);
     }
     Ok(instance)
 }
@@ -185,11 +191,15 @@ pub unsafe fn register_over(api: ffi::Api, name: &'static CStr, below: &CStr) ->
 static AT_THE_VERY_END: extern "C" fn() = end_of_process;
 
 extern "C" fn end_of_process() {
-    if let Some(instance) = INSTANCE.get() {
-        let is_inside = vfs::is_inside();
-        if !is_inside {
-            scope::say_what_was_left();
-        }
+    let is_inside = vfs::is_inside();
+    // A signal handler may have interrupted the thread that adds one, and end the process.
+    let Some(instances) = lock_within(&INSTANCES, Duration::from_secs(1)).map(|instances| instances.clone()) else {
+        return;
+    };
+    if !is_inside && !instances.is_empty() {
+        scope::say_what_was_left();
+    }
+    for instance in instances {
         vfs::guarded(|| {
             instance.end_of_process(is_inside);
             Ok(())

@@ -9,12 +9,15 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 
 use crate::ffi;
+use crate::fork;
 use crate::plain::functions_of;
 use crate::register_with;
+use crate::sync::lock;
 
 /// The environment variable without which, or with 0 or nothing in which, the preloaded functions only call SQLite's.
 pub const VARIABLE: &str = "EBBPOOL_SQLITE_PRELOAD";
@@ -29,7 +32,8 @@ pub type Open = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
 /// `sqlite3_open16`.
 pub type Open16 = unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int;
 
-/// SQLite's own functions.
+/// The functions of a copy of SQLite.
+#[derive(Clone, Copy)]
 pub struct RealSqlite {
     /// `sqlite3_open_v2`.
     pub open_v2: OpenV2,
@@ -39,38 +43,54 @@ pub struct RealSqlite {
     pub open16: Option<Open16>,
 }
 
-static REAL: OnceLock<Option<RealSqlite>> = OnceLock::new();
+/// The copy of SQLite that a library uses, and the address of the library. The caller shows which copy is meant, since no copy can
+/// use the handles of another.
+struct Caller {
+    library: usize,
+    copy: RealSqlite,
+}
 
-/// SQLite's own functions, of which `own` replaces `sqlite3_open_v2`; `None` if the process has no SQLite. The first call
-/// registers the VFS as the default one, if the environment asks for it.
-pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
-    let real = REAL.get_or_init(|| {
-        let library = find(own as *const c_void)?;
-        // SAFETY: `find` returns a handle of the loader.
-        let api = unsafe { functions_of(library) }?;
-        // SAFETY: the names end with a zero, and the functions have these types in sqlite3.h.
-        let (open, open16) =
-            unsafe { (libc::dlsym(library, c"sqlite3_open".as_ptr()), libc::dlsym(library, c"sqlite3_open16".as_ptr())) };
-        if open.is_null() {
-            return None;
+static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
+
+/// The copy of SQLite that the caller of a preloaded function uses: `returns_to` is the address to which the call returns, and
+/// `own` the preloaded `sqlite3_open_v2`. `None` if the process has no copy, or if the caller has none and the process several.
+/// The first call for a copy registers the VFS as its default one, if the environment asks for it.
+pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
+    // A child of fork() must not inherit the lock.
+    let _gate = fork::gate();
+    let libraries = loaded_libraries();
+    let caller = libraries.iter().find(|library| library.has(returns_to as usize));
+    let address = caller.map_or(0, |caller| caller.address);
+    let mut callers = lock(&CALLERS);
+    if let Some(known) = callers.iter().find(|known| known.library == address) {
+        return Some(known.copy);
+    }
+    let library = find(&libraries, caller, own as *const c_void)?;
+    // SAFETY: `find` returns a handle of the loader.
+    let api = unsafe { functions_of(library) }?;
+    // SAFETY: the names end with a zero, and the functions have these types in sqlite3.h.
+    let (open, open16) =
+        unsafe { (libc::dlsym(library, c"sqlite3_open".as_ptr()), libc::dlsym(library, c"sqlite3_open16".as_ptr())) };
+    if open.is_null() {
+        return None;
+    }
+    if is_on(std::env::var_os(VARIABLE).as_deref()) {
+        // SAFETY: the functions are those of the SQLite that the caller uses.
+        if let Err(code) = unsafe { register_with(api, true) } {
+            // Where standard error is closed, this goes nowhere.
+            let _ = writeln!(std::io::stderr(), "ebbpool: SQLite does not take the VFS: {code}");
         }
-        if is_on(std::env::var_os(VARIABLE).as_deref()) {
-            // SAFETY: the functions are those of the SQLite that the program calls.
-            if let Err(code) = unsafe { register_with(api, true) } {
-                // Where standard error is closed, this goes nowhere.
-                let _ = writeln!(std::io::stderr(), "ebbpool: SQLite does not take the VFS: {code}");
-            }
+    }
+    // SAFETY: as above; `open` is not null.
+    let copy = unsafe {
+        RealSqlite {
+            open_v2: api.open_v2,
+            open: std::mem::transmute::<*mut c_void, Open>(open),
+            open16: std::mem::transmute::<*mut c_void, Option<Open16>>(open16),
         }
-        // SAFETY: as above; `open` is not null.
-        unsafe {
-            Some(RealSqlite {
-                open_v2: api.open_v2,
-                open: std::mem::transmute::<*mut c_void, Open>(open),
-                open16: std::mem::transmute::<*mut c_void, Option<Open16>>(open16),
-            })
-        }
-    });
-    real.as_ref()
+    };
+    callers.push(Caller { library: address, copy });
+    Some(copy)
 }
 
 /// True if the variable asks for the VFS: it is set, and neither empty nor 0.
@@ -78,41 +98,108 @@ fn is_on(value: Option<&OsStr>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// A handle of the library with SQLite: behind this one in the order of the loader, or loaded by the program itself, where
-/// the loader's order does not have it.
-fn find(own: *const c_void) -> Option<*mut c_void> {
-    let is_other = |library: *mut c_void| {
-        // SAFETY: a handle of the loader, and a name that ends with a zero.
-        let found = unsafe { libc::dlsym(library, c"sqlite3_open_v2".as_ptr()) };
-        !found.is_null() && found.cast_const() != own
-    };
-    if is_other(libc::RTLD_NEXT) {
-        return Some(libc::RTLD_NEXT);
-    }
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: the function is called with the vector for each library, and the vector outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(note_name), (&raw mut names).cast()) };
-    let handles = names.iter().map(|name| {
-        // SAFETY: the name ends with a zero; only a library that is loaded already is opened, and stays so from then on, since
-        // its functions are called.
-        unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
-    });
-    let mut loaded = handles.filter(|handle| !handle.is_null());
-    loaded.find(|handle| is_other(*handle))
+/// A library that is loaded, or the program, which has no name.
+struct LoadedLibrary {
+    name: CString,
+    address: usize,
+    parts: Vec<Range<usize>>,
 }
 
-/// Notes the name of a library. The loader has its own lock meanwhile, and opens none.
+impl LoadedLibrary {
+    fn has(&self, address: usize) -> bool {
+        self.parts.iter().any(|part| part.contains(&address))
+    }
+
+    /// The SQLite that the library has, or that a library has which it is linked with.
+    fn sqlite(&self, own: *const c_void) -> Option<LoadedSqlite> {
+        if self.name.is_empty() {
+            return None;
+        }
+        // SAFETY: the name ends with a zero; only a library that is loaded already is opened, and stays so as long as the handle
+        // is open.
+        let handle = unsafe { libc::dlopen(self.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return None;
+        }
+        let found = LoadedSqlite::of(handle, own);
+        if found.is_none() {
+            // SAFETY: the handle is open, and nothing of it is used.
+            unsafe { libc::dlclose(handle) };
+        }
+        found
+    }
+}
+
+/// A copy of SQLite: a handle of the loader that finds its functions, and one of these.
+struct LoadedSqlite {
+    handle: *mut c_void,
+    open_v2: *const c_void,
+}
+
+impl LoadedSqlite {
+    fn of(handle: *mut c_void, own: *const c_void) -> Option<LoadedSqlite> {
+        // SAFETY: a handle of the loader, and a name that ends with a zero.
+        let open_v2 = unsafe { libc::dlsym(handle, c"sqlite3_open_v2".as_ptr()) }.cast_const();
+        (!open_v2.is_null() && open_v2 != own).then_some(LoadedSqlite { handle, open_v2 })
+    }
+}
+
+/// A handle of the loader with the SQLite that `caller` uses. The loader binds functions of a library to what the program is
+/// linked with, which stands behind this one in its order, and then to the library itself and those that it is linked with.
+fn find(libraries: &[LoadedLibrary], caller: Option<&LoadedLibrary>, own: *const c_void) -> Option<*mut c_void> {
+    let next = LoadedSqlite::of(libc::RTLD_NEXT, own);
+    if let Some(sqlite) = next.or_else(|| caller?.sqlite(own)) {
+        return Some(sqlite.handle);
+    }
+    // A function of another library has ended with the call, or code that is in no library has made it.
+    let mut copies: Vec<LoadedSqlite> = Vec::new();
+    for sqlite in libraries.iter().filter_map(|library| library.sqlite(own)) {
+        if copies.iter().any(|copy| copy.open_v2 == sqlite.open_v2) {
+            // SAFETY: the handle is open, and that of the same copy stays.
+            unsafe { libc::dlclose(sqlite.handle) };
+        } else {
+            copies.push(sqlite);
+        }
+    }
+    if copies.len() > 1 {
+        // Where standard error is closed, this goes nowhere.
+        let _ = writeln!(
+            std::io::stderr(),
+            "ebbpool: process {} has {} copies of SQLite, and does not show which one is to open a database; it is not opened. Run the program without ebbpool",
+            std::process::id(),
+            copies.len()
+        );
+        return None;
+    }
+    copies.pop().map(|sqlite| sqlite.handle)
+}
+
+fn loaded_libraries() -> Vec<LoadedLibrary> {
+    let mut libraries: Vec<LoadedLibrary> = Vec::new();
+    // SAFETY: the function is called with the vector for each library, and the vector outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(note_library), (&raw mut libraries).cast()) };
+    libraries
+}
+
+/// Notes a library. The loader has its own lock meanwhile, and opens none.
 ///
 /// # Safety
 ///
-/// The loader calls this, with the vector that `find` has passed.
-unsafe extern "C" fn note_name(library: *mut libc::dl_phdr_info, _bytes: libc::size_t, names: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a library whose name ends with a zero.
+/// The loader calls this, with the vector that `loaded_libraries` has passed.
+unsafe extern "C" fn note_library(library: *mut libc::dl_phdr_info, _bytes: libc::size_t, libraries: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a library with its headers, and a name that is null or ends with a zero.
     unsafe {
-        let name = (*library).dlpi_name;
-        if !name.is_null() && !CStr::from_ptr(name).is_empty() {
-            (*names.cast::<Vec<CString>>()).push(CStr::from_ptr(name).to_owned());
-        }
+        let library = &*library;
+        let name = library.dlpi_name;
+        let name = if name.is_null() { CString::default() } else { CStr::from_ptr(name).to_owned() };
+        let address = library.dlpi_addr as usize;
+        let headers = std::slice::from_raw_parts(library.dlpi_phdr, library.dlpi_phnum as usize);
+        let parts = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
+            let begin = address.wrapping_add(header.p_vaddr as usize);
+            begin..begin.wrapping_add(header.p_memsz as usize)
+        });
+        let parts = parts.collect();
+        (*libraries.cast::<Vec<LoadedLibrary>>()).push(LoadedLibrary { name, address, parts });
     }
     0
 }

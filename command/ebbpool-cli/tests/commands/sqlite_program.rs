@@ -287,3 +287,108 @@ print(next(line.split()[-1] for line in open('/proc/self/maps') if 'libsqlite3' 
     fs::copy(library, copy).expect("a copy");
     refused("a$LIB/library.so", &["dollar sign"]);
 }
+
+/// A library with a SQLite of its own, as wheels of Python have one. `passed_on` ends with the call, so that this seems to come
+/// from what called it.
+const PLUGIN: &str = r#"
+int sqlite3_open_v2(const char *, void **, int, const char *);
+int sqlite3_open(const char *, void **);
+int sqlite3_open16(const void *, void **);
+int sqlite3_exec(void *, const char *, void *, void *, void *);
+int sqlite3_close(void *);
+long long sqlite3_memory_used(void);
+void *sqlite3_vfs_find(const char *);
+int use(const char *path, int how) {
+    static const unsigned short memory[] = {':', 'm', 'e', 'm', 'o', 'r', 'y', ':', 0};
+    void *database = 0;
+    long long before = sqlite3_memory_used();
+    int code = how == 0 ? sqlite3_open_v2(path, &database, 6, 0) : how == 1 ? sqlite3_open(path, &database) : sqlite3_open16(memory, &database);
+    if (code == 0 && sqlite3_memory_used() <= before) return 1000; /* Another copy has opened it. */
+    if (code == 0) code = sqlite3_exec(database, "CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)", 0, 0, 0);
+    int closed = sqlite3_close(database);
+    return code ? code : closed;
+}
+int has_vfs(void) { return sqlite3_vfs_find("ebbpool") != 0; }
+int passed_on(const char *path, void **database) { return sqlite3_open(path, database); }
+"#;
+
+/// Makes libsqliteX.so.0, which is the system's SQLite by another name, and so another library to the loader; and plugin.so from
+/// source that is linked with it. False, with a note, where that cannot be done.
+fn has_second_copy(scratch: &Scratch, plugin: Option<&str>) -> bool {
+    let copy = "import sqlite3
+path = next(line.split()[-1] for line in open('/proc/self/maps') if 'libsqlite3' in line)
+library = open(path, 'rb').read()
+changed = library.replace(b'libsqlite3.so.0\\0', b'libsqliteX.so.0\\0')
+assert changed != library, path
+open('libsqliteX.so.0', 'wb').write(changed)";
+    let copied = run_python(scratch, &[copy], &[]);
+    let mut built = copied.status.success();
+    if let Some(plugin) = plugin.filter(|_| built) {
+        scratch.ebbpool.file("plugin.c", plugin);
+        let mut compiler = Command::new("cc");
+        compiler.args([
+            "-O2", "-shared", "-fPIC", "-o", "plugin.so", "plugin.c", "-L.", "-l:libsqliteX.so.0", "-Wl,-rpath,$ORIGIN",
+        ]);
+        built = compiler.current_dir(scratch.ebbpool.directory()).status().is_ok_and(|status| status.success());
+    }
+    if !built {
+        eprintln!("skipped: no second copy of SQLite can be made: {}", errors(&copied));
+    }
+    built
+}
+
+fn run_python(scratch: &Scratch, program: &[&str], variables: &[(&str, &str)]) -> std::process::Output {
+    let mut python = Command::new(scratch.python);
+    python.arg("-c").args(program).current_dir(scratch.ebbpool.directory()).envs(variables.iter().copied());
+    python.output().expect("Python starts")
+}
+
+#[test]
+fn each_copy_of_sqlite_in_a_process_opens_databases_of_its_own() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    if !has_second_copy(&scratch, Some(PLUGIN)) {
+        return;
+    }
+    let python = |program: &str, variables: &[(&str, &str)]| run_python(&scratch, &[program], variables);
+    let own = "import sqlite3
+own = sqlite3.connect('own.db')
+own.execute('CREATE TABLE IF NOT EXISTS t (a)')
+own.execute('INSERT INTO t VALUES (1)')
+own.commit()
+window = own.execute('PRAGMA ebbpool_window').fetchone()
+";
+    let other = "import ctypes
+plugin = ctypes.CDLL('./plugin.so')
+used = [plugin.use(b'other.db', how) for how in range(3)]
+";
+    let end = "handle = ctypes.c_void_p(1)
+print(window, used, plugin.has_vfs(), plugin.passed_on(b'own.db', ctypes.byref(handle)), handle.value)
+own.close()
+print(sqlite3.connect('own.db').execute('SELECT count(*) FROM t').fetchone()[0])
+";
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    let ambiguous = "has 2 copies of SQLite";
+    for (rows, (first, second)) in [(own, other), (other, own)].into_iter().enumerate() {
+        let program = [first, second, end].concat();
+        for (number, (is_on, files, expected)) in [
+            ("0", "*", "None [0, 0, 0] 0 14 None"),
+            ("1", "*", "('5',) [0, 0, 0] 1 14 None"),
+            ("1", "own.db", "('5',) [0, 0, 0] 1 14 None"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let variables = [("LD_PRELOAD", library), ("EBBPOOL_SQLITE_PRELOAD", is_on), ("EBBPOOL_SQLITE_FILES", files)];
+            let output = python(&program, &variables);
+            let said = errors(&output);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{:?}: {said}", output.status);
+            assert_eq!(text, format!("{expected}\n{}\n", 3 * rows + number + 1), "{said}");
+            assert!(said.contains(ambiguous), "{said}");
+        }
+    }
+    assert_eq!(scratch.judge("other.db", "SELECT count(*) FROM t"), serde_json::json!([[12]]));
+}
