@@ -6,6 +6,7 @@ use std::ffi::{CString, c_char, c_int};
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi::{self, File, IoMethods, Vfs};
+use crate::owner::{self, FileIdentity};
 
 /// SQLite's unix VFS uses the lowest 17 bits of a length: a write of 128 KiB would write nothing, and say that the disk
 /// is full.
@@ -61,7 +62,8 @@ pub(crate) struct BaseFile {
     /// The handle, which has the size that the VFS asks for; words, so that it is aligned.
     handle: Vec<u64>,
     /// The name, which SQLite requires to live as long as the handle.
-    _name: Vec<u8>,
+    name: Vec<u8>,
+    base: BaseVfs,
     /// The flags with which it was opened.
     flags: c_int,
 }
@@ -72,6 +74,11 @@ unsafe impl Send for BaseFile {}
 impl BaseFile {
     /// Opens a file with SQLite's flags of `xOpen`.
     pub(crate) fn open(base: BaseVfs, path: &str, flags: c_int) -> SqliteResult<BaseFile> {
+        if flags & ffi::OPEN_MAIN_DB != 0
+            && let Some(file) = owner::reuse(base, path, flags)
+        {
+            return Ok(file);
+        }
         // SQLite reads URI parameters behind a name, and the kind of a journal's database before it: zeros say that there
         // are none.
         let mut name = vec![0u8; 8];
@@ -103,11 +110,36 @@ impl BaseFile {
             let mut flags_out = flags;
             let pointer = handle.as_mut_ptr().cast::<File>();
             let code = ((*base.0).xOpen)(base.0, path, pointer, flags, &mut flags_out);
-            let file = BaseFile { handle, _name: name.unwrap_or_default(), flags: flags_out };
+            let file = BaseFile { handle, name: name.unwrap_or_default(), base, flags: flags_out };
             (code, file)
         };
         // Dropping the handle closes it, also where opening failed and the VFS has set its methods.
         SqliteCode::check(code).map(|()| file)
+    }
+
+    /// False if the VFS has set no methods: there is nothing to close.
+    fn is_open(&mut self) -> bool {
+        // SAFETY: a handle that is not empty begins with its methods.
+        !self.handle.is_empty() && unsafe { !(*self.handle()).methods.is_null() }
+    }
+
+    /// True if a new handle on a database could be this one: of the same VFS, by the same path, for reading or for writing, too.
+    pub(crate) fn is_as(&self, base: BaseVfs, path: &str, flags: c_int) -> bool {
+        const MODES: c_int = ffi::OPEN_READONLY | ffi::OPEN_READWRITE;
+        self.base.0 == base.0 && self.path() == path.as_bytes() && self.flags & MODES == flags & MODES
+    }
+
+    /// The path by which it was opened; empty for a temporary file.
+    fn path(&self) -> &[u8] {
+        self.name.get(8..self.name.len() - 8).unwrap_or_default()
+    }
+
+    /// The file of a database, if it is one of the system and has its name still.
+    fn database(&mut self) -> Option<FileIdentity> {
+        let is_database = self.flags & ffi::OPEN_MAIN_DB != 0;
+        let path = is_database.then(|| std::str::from_utf8(self.path()).ok())??;
+        let identity = FileIdentity::for_path(path)?;
+        (!self.has_moved()).then_some(identity)
     }
 
     /// True if the VFS could open it for reading only.
@@ -224,12 +256,19 @@ impl BaseFile {
 
 impl Drop for BaseFile {
     fn drop(&mut self) {
-        let handle = self.handle();
-        // SAFETY: the VFS has set the methods if there is something to close; the handle is not used afterwards.
-        unsafe {
-            if !(*handle).methods.is_null() {
-                ((*(*handle).methods).xClose)(handle);
+        if !self.is_open() {
+            return;
+        }
+        if let Some(identity) = self.database() {
+            self.unlock();
+            if !owner::may_close(identity) {
+                let (handle, name) = (std::mem::take(&mut self.handle), std::mem::take(&mut self.name));
+                owner::store_handle(identity, BaseFile { handle, name, base: self.base, flags: self.flags });
+                return;
             }
         }
+        let methods = self.methods();
+        // SAFETY: the handle is open, and not used afterwards.
+        unsafe { (methods.xClose)(self.handle()) };
     }
 }

@@ -7,11 +7,10 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::instance::{Databases, Instance, Timer};
-use crate::owner::{self, FileIdentity};
+use crate::owner::{self, FileIdentity, Unused};
 use crate::sync::lock;
 
 static GATE: RwLock<()> = RwLock::new(());
@@ -24,7 +23,7 @@ static DESCRIPTORS: Mutex<Vec<(i32, FileIdentity)>> = Mutex::new(Vec::new());
 struct Held {
     _gate: RwLockWriteGuard<'static, ()>,
     _instances: MutexGuard<'static, Vec<&'static Instance>>,
-    unused: MutexGuard<'static, Vec<(FileIdentity, File)>>,
+    unused: MutexGuard<'static, Unused>,
     descriptors: MutexGuard<'static, Vec<(i32, FileIdentity)>>,
     tables: Vec<(MutexGuard<'static, Databases>, MutexGuard<'static, Timer>)>,
 }

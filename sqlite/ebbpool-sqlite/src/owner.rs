@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::BaseFile;
+use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
 use crate::fork;
 use crate::sync::lock;
@@ -28,11 +28,20 @@ pub(crate) struct OwnerLock {
     file: Option<File>,
 }
 
-/// Descriptors of databases whose lock another has. Closing one would drop the locks that SQLite's own VFS may have in this process,
-/// so that the next attempt uses it again.
-static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
+/// What is open of databases, and not used. Closing it would drop the locks that SQLite has on the same file in this process, of
+/// any copy, so that the next attempt uses it again.
+static UNUSED: Mutex<Unused> = Mutex::new(Unused { descriptors: Vec::new(), handles: Vec::new() });
 /// Descriptors that are not locked are closed from this number on, where that does no harm.
 const MOST_UNUSED: usize = 16;
+
+/// What is open and not used.
+#[derive(Default)]
+pub(crate) struct Unused {
+    /// Descriptors of databases whose lock another has.
+    descriptors: Vec<(FileIdentity, File)>,
+    /// Handles of the VFS below.
+    handles: Vec<(FileIdentity, BaseFile)>,
+}
 
 /// A file of the file system, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +135,12 @@ pub(crate) fn move_aside(path: &str) -> SqliteResult<()> {
 /// such locks.
 pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerLock> {
     let _gate = fork::gate();
-    // SQLite's own VFS knows which of its handles in this process have locks.
-    file.lock_exclusively().map_err(|_| SqliteCode::BUSY)?;
     if cfg!(not(target_os = "linux")) || FileIdentity::for_path(path).is_none() {
+        file.lock_exclusively().map_err(|_| SqliteCode::BUSY)?;
         return Ok(OwnerLock { file: None });
     }
-    file.unlock();
+    // Not also the lock of SQLite's own VFS: it belongs to the process, so that giving it up would drop the locks that another copy of
+    // SQLite has. This one conflicts with the locks of all copies.
     let descriptor = descriptor_of(path)?;
     match set_lock(&descriptor, libc::F_WRLCK) {
         Ok(()) => Ok(OwnerLock { file: Some(descriptor) }),
@@ -140,6 +149,70 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerL
             Err(error)
         }
     }
+}
+
+/// Asks whether a database is locked, by another process or in this one, without changing anything. This comes before what cannot be
+/// taken back, such as to have SQLite recover a database: its own locks do not stop it where another copy of SQLite in this process
+/// has the database open.
+///
+/// # Errors
+///
+/// `BUSY` if it is.
+pub(crate) fn ask(path: &str) -> SqliteResult<()> {
+    let _gate = fork::gate();
+    if cfg!(not(target_os = "linux")) || FileIdentity::for_path(path).is_none() {
+        return Ok(());
+    }
+    let descriptor = descriptor_of(path)?;
+    let asked = is_free(&descriptor);
+    store_unused(descriptor);
+    asked
+}
+
+/// A handle of the VFS below on a database that was not closed, for the next one who opens it in the same way.
+pub(crate) fn reuse(base: BaseVfs, path: &str, flags: i32) -> Option<BaseFile> {
+    let mut unused = lock(&UNUSED);
+    if unused.handles.is_empty() {
+        return None;
+    }
+    let wanted = FileIdentity::for_path(path)?;
+    let index = unused.handles.iter().position(|(identity, file)| *identity == wanted && file.is_as(base, path, flags))?;
+    Some(unused.handles.swap_remove(index).1)
+}
+
+/// True if a handle of the VFS below on a database may be closed. Where SQLite has locks on the file in this process, closing would
+/// drop those of another copy of SQLite, of which the VFS below does not know.
+pub(crate) fn may_close(identity: FileIdentity) -> bool {
+    !has_locks(identity)
+}
+
+/// Stores a handle that is not closed. Those that may be closed by now are.
+pub(crate) fn store_handle(identity: FileIdentity, file: BaseFile) {
+    let closed: Vec<_> = {
+        let mut unused = lock(&UNUSED);
+        let closed = unused.handles.extract_if(.., |(identity, _)| may_close(*identity)).collect();
+        unused.handles.push((identity, file));
+        closed
+    };
+    // Without the lock: closing one asks once more.
+    drop(closed);
+}
+
+/// True if this process has locks of the usual kind on a file.
+fn has_locks(identity: FileIdentity) -> bool {
+    /// Where the system lists the locks of its processes: `1: POSIX  ADVISORY  READ 4711 08:01:1234 1073741826 1073742335`.
+    const LOCKS: &str = "/proc/locks";
+    let Ok(text) = std::fs::read_to_string(LOCKS) else {
+        return false;
+    };
+    let process = std::process::id().to_string();
+    text.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let is_ours = fields.by_ref().any(|field| field == "POSIX") && fields.nth(2) == Some(&process);
+        // The device is not always that of `stat`.
+        let inode = fields.next().and_then(|file| file.rsplit(':').next()?.parse().ok());
+        is_ours && inode == Some(identity.inode)
+    })
 }
 
 fn identity_of(file: &File) -> Option<FileIdentity> {
@@ -160,8 +233,8 @@ pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
 fn descriptor_of(path: &str) -> SqliteResult<File> {
     let wanted = FileIdentity::for_path(path);
     let mut unused = lock(&UNUSED);
-    if let Some(index) = unused.iter().position(|(identity, _)| Some(*identity) == wanted) {
-        return Ok(unused.swap_remove(index).1);
+    if let Some(index) = unused.descriptors.iter().position(|(identity, _)| Some(*identity) == wanted) {
+        return Ok(unused.descriptors.swap_remove(index).1);
     }
     let file = OpenOptions::new()
         .read(true)
@@ -177,12 +250,12 @@ fn descriptor_of(path: &str) -> SqliteResult<File> {
 
 /// Keeps a descriptor that is not locked for the next attempt, and closes some of the others. The caller has the gate of `fork`.
 fn store_unused(file: File) {
-    let mut unused = lock(&UNUSED);
+    let descriptors = &mut lock(&UNUSED).descriptors;
     if let Some(identity) = identity_of(&file) {
-        unused.push((identity, file));
+        descriptors.push((identity, file));
     }
-    let mut excess = unused.len().saturating_sub(MOST_UNUSED);
-    unused.retain(|(_, file)| {
+    let mut excess = descriptors.len().saturating_sub(MOST_UNUSED);
+    descriptors.retain(|(_, file)| {
         // With the lock no handle of SQLite's own VFS has one, which closing would drop.
         let goes = excess > 0 && set_lock(file, libc::F_WRLCK).is_ok();
         if goes {
@@ -193,23 +266,46 @@ fn store_unused(file: File) {
     });
 }
 
-/// The descriptors that are not locked, which a child of `fork` forgets.
-pub(crate) fn lock_unused() -> MutexGuard<'static, Vec<(FileIdentity, File)>> {
+/// What is open and not used, which a child of `fork` forgets.
+pub(crate) fn lock_unused() -> MutexGuard<'static, Unused> {
     lock(&UNUSED)
 }
 
+/// The bytes that an owner locks.
 #[cfg(target_os = "linux")]
-fn set_lock(file: &File, kind: i32) -> SqliteResult<()> {
+fn owned(kind: i32) -> libc::flock {
     // SAFETY: all zeros are a value of the structure; this kind of lock requires that the process is 0.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = kind as i16;
     range.l_whence = libc::SEEK_SET as i16;
     range.l_start = OWNED as libc::off_t;
     range.l_len = OWNED_BYTES as libc::off_t;
+    range
+}
+
+#[cfg(target_os = "linux")]
+fn set_lock(file: &File, kind: i32) -> SqliteResult<()> {
+    let range = owned(kind);
     // SAFETY: the descriptor is open, and the structure lives until the call returns.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
         return Ok(());
     }
+    refused()
+}
+
+/// `BUSY` if a lock of any kind conflicts with an owner's.
+#[cfg(target_os = "linux")]
+fn is_free(file: &File) -> SqliteResult<()> {
+    let mut range = owned(libc::F_WRLCK);
+    // SAFETY: the descriptor is open, and the structure lives until the call returns, which fills it.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut range) } != 0 {
+        return refused();
+    }
+    if range.l_type == libc::F_UNLCK as i16 { Ok(()) } else { Err(SqliteCode::BUSY) }
+}
+
+#[cfg(target_os = "linux")]
+fn refused() -> SqliteResult<()> {
     let error = std::io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES | libc::EINTR) => Err(SqliteCode::BUSY),
@@ -225,6 +321,11 @@ fn set_lock(_file: &File, _kind: i32) -> SqliteResult<()> {
     Ok(())
 }
 
+#[cfg(not(target_os = "linux"))]
+fn is_free(_file: &File) -> SqliteResult<()> {
+    Ok(())
+}
+
 impl Drop for OwnerLock {
     fn drop(&mut self) {
         let _gate = fork::gate();
@@ -234,8 +335,14 @@ impl Drop for OwnerLock {
             if set_lock(&file, libc::F_UNLCK).is_err() {
                 tracing::error!("a database cannot be unlocked before its descriptor is closed");
             }
-            fork::forget_descriptor(file.as_raw_fd());
-            drop(file);
+            match identity_of(&file) {
+                // Another copy of SQLite was quick, and closing the descriptor would drop its lock.
+                Some(identity) if has_locks(identity) => store_unused(file),
+                _ => {
+                    fork::forget_descriptor(file.as_raw_fd());
+                    drop(file);
+                }
+            }
         }
     }
 }

@@ -392,3 +392,73 @@ print(sqlite3.connect('own.db').execute('SELECT count(*) FROM t').fetchone()[0])
     }
     assert_eq!(scratch.judge("other.db", "SELECT count(*) FROM t"), serde_json::json!([[12]]));
 }
+
+/// As apsw in a program that uses Python's module, too: a second copy of SQLite, of which the library does not know, has the
+/// database open when the library is to take it.
+const SECOND_COPY_FIRST: &str = "
+import ctypes, sqlite3, sys
+journal, rounds = sys.argv[1], int(sys.argv[2])
+other = ctypes.CDLL('./libsqliteX.so.0')
+handle = ctypes.c_void_p()
+acknowledged = refused = 0
+def run(statement):
+    code = other.sqlite3_exec(handle, statement, None, None, None)
+    return code == 0
+assert other.sqlite3_open_v2(b'a.db', ctypes.byref(handle), 6, None) == 0
+other.sqlite3_busy_timeout(handle, 5)
+assert run(b'PRAGMA journal_mode=' + journal.encode())
+assert run(b'CREATE TABLE t (k INTEGER PRIMARY KEY, v)') and run(b'CREATE INDEX i ON t (v)')
+own = None
+for _ in range(rounds):
+    try:
+        own = own or sqlite3.connect('a.db', timeout=0.005, isolation_level=None)
+        own.execute('INSERT INTO t (v) VALUES (randomblob(200))')
+        acknowledged += 1
+    except sqlite3.Error as error:
+        assert 'locked' in str(error), error
+        refused += 1
+        own = None
+    if run(b'INSERT INTO t (v) VALUES (randomblob(200))'):
+        acknowledged += 1
+    else:
+        refused += 1
+if own:
+    own.close()
+assert other.sqlite3_close(handle) == 0
+# Once the other copy has left, the library takes the database.
+own = sqlite3.connect('a.db', isolation_level=None)
+own.execute('INSERT INTO t (v) VALUES (1)')
+print(acknowledged + 1, refused > 0, own.execute('PRAGMA ebbpool_window').fetchone())
+own.close()
+";
+
+#[test]
+fn a_second_copy_of_sqlite_that_came_first_loses_nothing() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    if !has_second_copy(&scratch, None) {
+        return;
+    }
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    for journal in ["wal", "delete"] {
+        for rounds in ["1", "60"] {
+            for options in ["window=0", "window=30"] {
+                let _ = fs::remove_file(scratch.ebbpool.path("a.db"));
+                let variables = [("LD_PRELOAD", library), ("EBBPOOL_SQLITE_PRELOAD", "1"), ("EBBPOOL_SQLITE", options)];
+                let output = run_python(&scratch, &[SECOND_COPY_FIRST, journal, rounds], &variables);
+                let context = format!("{journal}, {rounds}, {options}: {}", errors(&output));
+                assert!(output.status.success(), "{context}");
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let acknowledged: u64 = text.split(' ').next().and_then(|rows| rows.parse().ok()).expect("a number");
+                let found = scratch.judge(
+                    "a.db",
+                    "SELECT (SELECT group_concat(integrity_check) FROM pragma_integrity_check), count(*) FROM t",
+                );
+                assert_eq!(found, serde_json::json!([["ok", acknowledged]]), "{context}{text}");
+                assert!(journal == "delete" || text.contains("True"), "{context}{text}");
+            }
+        }
+    }
+}

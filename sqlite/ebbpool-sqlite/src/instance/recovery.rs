@@ -57,6 +57,7 @@ impl Instance {
 
     fn take_over(&self, shared: &SharedDatabase) -> SqliteResult<(DurableFiles, DatabaseState)> {
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_MAIN_DB;
+        owner::ask(&shared.path)?;
         let mut file = BaseFile::open(self.base, &shared.path, flags)?;
         let lock = self.lock_recovered(shared, &mut file)?;
         let taken = self.take_files(shared, file, lock);
@@ -76,6 +77,7 @@ impl Instance {
         let mut has_recovered = self.base.exists(&format!("{}-ebb", shared.path))?;
         for _ in 0..3 {
             if is_left()? {
+                owner::ask(&shared.path)?;
                 recovered = self.recover(&shared.path);
                 has_recovered = true;
             }
