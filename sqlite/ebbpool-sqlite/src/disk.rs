@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_int};
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi::{self, File, IoMethods, Vfs};
-use crate::owner::{self, FileIdentity};
+use crate::owner::{self, FileIdentity, FileStamp};
 
 /// SQLite's unix VFS uses the lowest 17 bits of a length: a write of 128 KiB would write nothing, and say that the disk
 /// is full.
@@ -270,5 +270,83 @@ impl Drop for BaseFile {
         let methods = self.methods();
         // SAFETY: the handle is open, and not used afterwards.
         unsafe { (methods.xClose)(self.handle()) };
+    }
+}
+
+/// The database in place of a process that owns it, which notices that another program has written it.
+pub(crate) struct OwnedFile {
+    file: BaseFile,
+    /// What the file was after the last change of this process; `None` on a simulated disk.
+    seen: Option<Seen>,
+}
+
+/// What shows that a file was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    stamp: FileStamp,
+    /// The header of the database, in which SQLite counts its commits, and the mark stands.
+    header: [u8; 100],
+}
+
+impl OwnedFile {
+    /// A file as it is now.
+    pub(crate) fn new(file: BaseFile) -> OwnedFile {
+        let mut owned = OwnedFile { file, seen: None };
+        owned.look();
+        owned
+    }
+
+    fn now(&mut self) -> Option<Seen> {
+        let stamp = FileStamp::of(std::str::from_utf8(self.file.path()).ok()?)?;
+        let mut header = [0; 100];
+        self.file.read(0, &mut header).ok()?;
+        Some(Seen { stamp, header })
+    }
+
+    fn look(&mut self) {
+        self.seen = self.now();
+    }
+
+    /// True if another program has written the file since this process has, or has cut it off. A file that has lost its name is
+    /// none of its.
+    pub(crate) fn was_written_by_others(&mut self) -> bool {
+        let (Some(seen), Some(now)) = (self.seen, self.now()) else {
+            return false;
+        };
+        now.stamp.identity == seen.stamp.identity && now != seen
+    }
+
+    /// Reads as [`BaseFile::read`] does.
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
+        self.file.read(at, into)
+    }
+
+    /// Writes as [`BaseFile::write`] does.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
+        let written = self.file.write(at, bytes);
+        self.look();
+        written
+    }
+
+    /// Cuts the file off, as [`BaseFile::truncate`] does.
+    pub(crate) fn truncate(&mut self, length: u64) -> SqliteResult<()> {
+        let cut = self.file.truncate(length);
+        self.look();
+        cut
+    }
+
+    /// Makes the file durable, as [`BaseFile::sync`] does.
+    pub(crate) fn sync(&mut self) -> SqliteResult<()> {
+        self.file.sync()
+    }
+
+    /// The length in bytes.
+    pub(crate) fn length(&mut self) -> SqliteResult<u64> {
+        self.file.length()
+    }
+
+    /// True if another file has its name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        self.file.has_moved()
     }
 }

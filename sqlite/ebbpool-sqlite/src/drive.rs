@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::{DatabaseState, PageSource, Transaction};
@@ -47,6 +48,7 @@ impl Instance {
         store: &mut DurableFiles,
         transaction: Option<&Transaction>,
     ) -> SqliteResult<()> {
+        self.refuse_foreign(shared, store)?;
         let taken = shared.with_state(self.now(), |state| {
             let Some(pages) = state.pool() else {
                 return Ok(None);
@@ -95,6 +97,34 @@ impl Instance {
         shared.publish_health(self.now());
         self.arm_for(shared);
         landed
+    }
+
+    /// Gives a database up that another program has written, as it is now. The logs, which belong to
+    /// another content, get other names.
+    ///
+    /// # Errors
+    ///
+    /// `IO` if that is so: the handles are good for nothing more.
+    fn refuse_foreign(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
+        if !store.was_written_by_others() {
+            return Ok(());
+        }
+        let unsaved = shared.with_state(self.now(), |state| Ok(state.oldest()))?.is_some();
+        let put_aside = store.put_aside();
+        shared.lock()?.state = Ownership::Lost(SqliteCode::IO);
+        let lost = if unsaved { "commits that were not durable are lost" } else { "every commit was durable" };
+        let text = format!(
+            "{}: another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, get names that end in .stale; {lost}. Open it again",
+            shared.path
+        );
+        self.log(SqliteCode::IO, &text);
+        eprintln!("ebbpool: {text}");
+        if let Err(code) = put_aside {
+            self.log(code, &format!("{}: a log cannot get another name; delete it before the database is opened", shared.path));
+        }
+        self.forget(shared);
+        shared.publish_health(self.now());
+        Err(SqliteCode::IO)
     }
 
     /// Makes everything committed durable, and brings it in place. With `is_asked` a program is about to look at the files:
@@ -148,6 +178,7 @@ impl Instance {
         let Some(pages) = pages else {
             return Ok(true);
         };
+        self.refuse_foreign(shared, store)?;
         let was_in_place = store.is_in_place();
         let placed = store.do_slice(&pages, removes_mark, bytes);
         store.publish();
@@ -245,7 +276,15 @@ impl Instance {
         if is_urgent {
             self.with_store(shared, |store| self.epoch_with(shared, store, Some(transaction)))?;
         } else if room > figures.room {
-            self.with_store(shared, |store| store.make_room(room))?;
+            self.with_store(shared, |store| {
+                self.refuse_foreign(shared, store)?;
+                store.make_room(room)
+            })?;
+        } else if let Some(mut writer) = shared.writer_within(Duration::ZERO)
+            && let Some(store) = writer.as_mut()
+        {
+            // Where another thread has the files, it looks itself.
+            self.refuse_foreign(shared, store)?;
         }
         Ok(is_urgent)
     }
@@ -452,7 +491,7 @@ impl Instance {
                 Ownership::Owned(_) => Some(false),
                 Ownership::Free if inner.is_owning => None,
                 Ownership::Free => Some(is_read_only || inner.passing > 0 || inner.refusal.is_some()),
-                Ownership::Lost => return Err(SqliteCode::CANT_OPEN),
+                Ownership::Lost(code) => return Err(*code),
             };
             match is_passed {
                 Some(is_passed) => {

@@ -99,9 +99,9 @@ impl Databases {
     }
 
     /// Has a database take part in no transaction over several.
-    fn part(&mut self, shared: &Arc<SharedDatabase>) {
+    fn part(&mut self, shared: &SharedDatabase) {
         self.together.retain(|_, together| {
-            together.retain(|known| !Arc::ptr_eq(known, shared));
+            together.retain(|known| !std::ptr::eq(&raw const **known, shared));
             !together.is_empty()
         });
     }
@@ -197,7 +197,7 @@ impl Instance {
             if let Ok(mut writer) = shared.writer()
                 && let Ok(mut inner) = shared.lock()
             {
-                inner.state = Ownership::Lost;
+                inner.state = Ownership::Lost(SqliteCode::CANT_OPEN);
                 *writer = None;
             }
         }
@@ -274,18 +274,19 @@ impl Instance {
         {
             self.log(code, "its last commits could not be made durable");
         }
-        shared.lock()?.state = Ownership::Lost;
+        shared.lock()?.state = Ownership::Lost(SqliteCode::CANT_OPEN);
         *writer = None;
         drop(writer);
-        self.remove(shared);
+        self.forget(shared);
         Ok(())
     }
 
-    fn remove(&self, shared: &Arc<SharedDatabase>) {
+    /// Has the next handle of a database find the file that has the name then.
+    pub(crate) fn forget(&self, shared: &SharedDatabase) {
         let mut databases = self.lock_databases();
         databases.part(shared);
         let known = databases.by_path.get(&shared.path);
-        if known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
+        if known.is_some_and(|known| std::ptr::eq(&raw const **known, shared)) {
             databases.by_path.remove(&shared.path);
         }
     }
@@ -312,6 +313,9 @@ impl Instance {
             return Ok(());
         }
         let mut closed = Ok(());
+        if matches!(shared.lock()?.state, Ownership::Lost(_)) {
+            *writer = None;
+        }
         if let Some(store) = writer.as_mut() {
             closed = self.leave_files(shared, store);
             match closed {
@@ -425,7 +429,7 @@ impl Instance {
                     drop(inner);
                     self.own(shared)?;
                 }
-                Ownership::Lost => return Err(SqliteCode::CANT_OPEN),
+                Ownership::Lost(code) => return Err(*code),
             }
         }
     }

@@ -62,6 +62,50 @@ impl FileIdentity {
     }
 }
 
+/// What the system says of a file that changes when it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    pub(crate) identity: FileIdentity,
+    length: u64,
+    /// Seconds and nanoseconds; zeros where the time is another computer's, which may set it later.
+    written: (i64, i64),
+}
+
+impl FileStamp {
+    /// The file that has a path now; `None` if there is none.
+    pub(crate) fn of(path: &str) -> Option<FileStamp> {
+        let metadata = std::fs::metadata(path).ok()?;
+        let is_local = is_local(path);
+        Some(FileStamp {
+            identity: FileIdentity { device: metadata.dev(), inode: metadata.ino() },
+            length: metadata.len(),
+            written: if is_local { (metadata.mtime(), metadata.mtime_nsec()) } else { (0, 0) },
+        })
+    }
+}
+
+/// True if a file is on a file system of this computer, whose times change when the file is written and not later.
+#[cfg(target_os = "linux")]
+fn is_local(path: &str) -> bool {
+    let Ok(path) = std::ffi::CString::new(path) else {
+        return false;
+    };
+    // SAFETY: all zeros are a value of the structure, which the call fills; the path ends with a zero.
+    let (kind, found) = unsafe {
+        let mut system: libc::statfs = std::mem::zeroed();
+        let found = libc::statfs(path.as_ptr(), &mut system) == 0;
+        (system.f_type as i64, found)
+    };
+    /// The numbers that statfs(2) has for ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, and overlayfs.
+    const LOCAL: [i64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
+    found && LOCAL.contains(&(kind & 0xFFFF_FFFF))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_local(_path: &str) -> bool {
+    false
+}
+
 /// Has the disk reserve room for a file up to a length, and makes the file that long, without writing: false where the system
 /// cannot do that, or the file is none of the system.
 pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> SqliteResult<bool> {

@@ -29,8 +29,9 @@ pub(crate) enum Ownership {
     Free,
     /// This process's.
     Owned(Box<DatabaseState>),
-    /// The file has lost its name while it was open, and the handles are good for nothing more.
-    Lost,
+    /// The file has lost its name while it was open, or another program has written it, and the handles are good for nothing more:
+    /// they get this code.
+    Lost(SqliteCode),
 }
 
 /// What the lock of a database protects. No thread has it while it reads, writes or syncs a log or the database.
@@ -257,7 +258,10 @@ impl SharedDatabase {
         };
         let mut health = match &inner.state {
             Ownership::Owned(state) => state.health(),
-            _ => DatabaseHealth { last_epoch_succeeded: true, ..DatabaseHealth::default() },
+            state => DatabaseHealth {
+                last_epoch_succeeded: !matches!(state, Ownership::Lost(SqliteCode::IO)),
+                ..DatabaseHealth::default()
+            },
         };
         let is_passed = matches!(inner.state, Ownership::Free) && inner.passing > 0;
         let beside_a_reader = is_passed.then_some(PASSED_BESIDE_A_READER);

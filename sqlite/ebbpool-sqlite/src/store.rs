@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, Header, Heads, is_page_size};
-use crate::disk::{BaseFile, BaseVfs};
+use crate::disk::{BaseFile, BaseVfs, OwnedFile};
 use crate::ffi;
 use crate::log_match::LogMatch;
 use crate::options::LogKind;
@@ -99,7 +99,7 @@ pub(crate) struct DurableFiles {
     path: String,
     kind: LogKind,
     log_limit: u64,
-    database: BaseFile,
+    database: OwnedFile,
     wal_file: Option<BaseFile>,
     wal: WalLog,
     /// Bytes of `-wal` that it has on the disk.
@@ -141,7 +141,7 @@ pub(crate) struct DurableFiles {
     epochs: u64,
     random: u64,
     written: WrittenBytes,
-    /// Keeps other processes away. It goes last.
+    /// Keeps other processes away. It goes last, or when the database is given up.
     _lock: Option<OwnerLock>,
 }
 
@@ -180,7 +180,7 @@ impl DurableFiles {
             path: path.to_owned(),
             kind: options.log,
             log_limit: options.log_limit,
-            database,
+            database: OwnedFile::new(database),
             wal_file: None,
             wal: WalLog::default(),
             wal_allocated: 0,
@@ -447,6 +447,32 @@ impl DurableFiles {
     /// True if another file has the database's name by now, or none.
     pub(crate) fn has_moved(&mut self) -> bool {
         self.database.has_moved()
+    }
+
+    /// True if another program has written the database in place: a backup was copied over it, for example. What is in memory and
+    /// in the logs belongs to another content then.
+    pub(crate) fn was_written_by_others(&mut self) -> bool {
+        self.database.was_written_by_others()
+    }
+
+    /// Gives the database up as it is now, and puts the logs aside, which do not belong to it. The files are good for nothing more.
+    ///
+    /// # Errors
+    ///
+    /// `CANT_OPEN` if a log cannot get another name.
+    pub(crate) fn put_aside(&mut self) -> SqliteResult<()> {
+        let logs = [
+            (self.deltas.file.is_some(), self.ebb_path(), self.deltas.identity),
+            (self.wal_file.is_some(), self.wal_path(), self.wal_identity),
+        ];
+        let mut moved = Ok(());
+        for (is_open, path, identity) in logs {
+            if is_open && !FileIdentity::is_other(&path, &identity) {
+                moved = moved.and(crate::owner::move_aside(&path));
+            }
+        }
+        self._lock = None;
+        moved
     }
 
     /// Makes the figures those of this moment.

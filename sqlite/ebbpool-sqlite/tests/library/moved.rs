@@ -1,5 +1,6 @@
-//! Files that others have left beside a database, or taken away.
+//! Files that others have left beside a database, taken away, or written.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,8 +9,12 @@ use rusqlite::{Connection, OpenFlags};
 use crate::support::real::set_journal;
 
 fn open(path: &Path) -> Connection {
+    open_with(path, "window=5")
+}
+
+fn open_with(path: &Path, options: &str) -> Connection {
     ebbpool_sqlite::register(false).unwrap();
-    let name = format!("file:{}?vfs=ebbpool&window=5", path.display());
+    let name = format!("file:{}?vfs=ebbpool&{options}", path.display());
     Connection::open_with_flags(name, OpenFlags::default()).unwrap()
 }
 
@@ -142,4 +147,71 @@ fn a_database_that_is_moved_while_open_takes_its_commits_along() {
     after.execute_batch("CREATE TABLE other (b)").unwrap();
     assert_eq!(numbers(&plain(&moved)), [1]);
     drop(before);
+}
+
+/// As a web page's button "restore" does, or `cp`. Plain SQLite goes on with the backup in a rollback mode, and damages it in WAL mode.
+#[test]
+fn a_backup_that_is_copied_over_an_open_database_stays() {
+    for options in ["window=0", "window=30", "window=0&log=wal", "window=30&log=wal"] {
+        for (journal, rows) in [("delete", 400), ("wal", 400), ("delete", 1), ("wal", 0)] {
+            let context = format!("{options} {journal} {rows}");
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("x.db");
+            let database = plain(&path);
+            let setup = "CREATE TABLE t (a INTEGER PRIMARY KEY, v); CREATE INDEX i ON t (v);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+                INSERT INTO t SELECT i, randomblob(900) FROM n";
+            database.execute_batch(setup).unwrap();
+            database.close().unwrap();
+            let backup = std::fs::read(&path).unwrap();
+
+            let database = open_with(&path, options);
+            set_journal(&database, journal);
+            let insert = "INSERT INTO t (v) VALUES (randomblob(900))";
+            for _ in 0..rows {
+                database.execute(insert, []).unwrap();
+            }
+            // In place, as it was opened, and longer than the system's clock ticks after the last change.
+            std::thread::sleep(Duration::from_millis(20));
+            let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(&path).unwrap();
+            file.write_all(&backup).unwrap();
+            let error = (0..300).find_map(|_| database.execute(insert, []).err());
+            let code = error.and_then(|error| error.sqlite_error_code());
+            assert_eq!(code, Some(rusqlite::ErrorCode::SystemIoFailure), "{context}");
+            assert!(database.execute(insert, []).is_err(), "{context}");
+
+            // Who opens it again has the backup, also while the other handle is there.
+            let again = open_with(&path, options);
+            again.execute(insert, []).unwrap_or_else(|error| panic!("{context}: {error}"));
+            drop(database);
+            again.execute(insert, []).unwrap();
+            again.close().unwrap();
+            let judge = plain(&path);
+            let found: String = judge.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(found, "ok", "{context}");
+            let found: i64 = judge.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(found, 602, "{context}");
+            judge.close().unwrap();
+            let left = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let others: Vec<_> = left.filter(|name| name != "x.db" && !name.to_string_lossy().contains(".stale")).collect();
+            assert_eq!(others, [] as [&str; 0], "{context}");
+        }
+    }
+}
+
+/// The file is as SQLite has made it: nothing but its times has changed.
+#[test]
+fn who_reads_an_open_database_does_it_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.db");
+    let database = open_with(&path, "window=0");
+    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    // A copy, other rights, and another name.
+    std::fs::copy(&path, directory.path().join("copy")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::hard_link(&path, directory.path().join("link")).unwrap();
+    database.execute("INSERT INTO t VALUES (2)", []).unwrap();
+    assert_eq!(numbers(&database), [1, 2]);
+    database.close().unwrap();
 }
