@@ -278,6 +278,7 @@ pub(crate) struct OwnedFile {
     file: BaseFile,
     /// What the file was after the last change of this process; `None` on a simulated disk.
     seen: Option<Seen>,
+    is_local: bool,
 }
 
 /// What shows that a file was written.
@@ -291,13 +292,14 @@ struct Seen {
 impl OwnedFile {
     /// A file as it is now.
     pub(crate) fn new(file: BaseFile) -> OwnedFile {
-        let mut owned = OwnedFile { file, seen: None };
+        let is_local = std::str::from_utf8(file.path()).is_ok_and(owner::is_local);
+        let mut owned = OwnedFile { file, seen: None, is_local };
         owned.look();
         owned
     }
 
     fn now(&mut self) -> Option<Seen> {
-        let stamp = FileStamp::of(std::str::from_utf8(self.file.path()).ok()?)?;
+        let stamp = FileStamp::of(std::str::from_utf8(self.file.path()).ok()?, self.is_local)?;
         let mut header = [0; 100];
         self.file.read(0, &mut header).ok()?;
         Some(Seen { stamp, header })

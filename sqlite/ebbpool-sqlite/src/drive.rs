@@ -99,6 +99,35 @@ impl Instance {
         landed
     }
 
+    /// Looks, before a connection reads, whether another program has written the database, unless that was done a moment ago.
+    ///
+    /// # Errors
+    ///
+    /// As `refuse_foreign`.
+    pub(crate) fn look_before_reading(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        /// Seconds: a look takes a microsecond, which is half of a short query.
+        const EVERY: f64 = 0.01;
+        match shared.has_looked_within(EVERY, self.now()) {
+            true => Ok(()),
+            false => self.look_for_foreign(shared),
+        }
+    }
+
+    /// Looks whether another program has written the database. Where another thread has the files, that one looks.
+    ///
+    /// # Errors
+    ///
+    /// As `refuse_foreign`.
+    fn look_for_foreign(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        if shared.is_own()
+            && let Some(mut writer) = shared.writer_within(Duration::ZERO)
+            && let Some(store) = writer.as_mut()
+        {
+            self.refuse_foreign(shared, store)?;
+        }
+        Ok(())
+    }
+
     /// Gives a database up that another program has written, as it is now. The logs, which belong to
     /// another content, get other names.
     ///
@@ -280,11 +309,8 @@ impl Instance {
                 self.refuse_foreign(shared, store)?;
                 store.make_room(room)
             })?;
-        } else if let Some(mut writer) = shared.writer_within(Duration::ZERO)
-            && let Some(store) = writer.as_mut()
-        {
-            // Where another thread has the files, it looks itself.
-            self.refuse_foreign(shared, store)?;
+        } else {
+            self.look_for_foreign(shared)?;
         }
         Ok(is_urgent)
     }

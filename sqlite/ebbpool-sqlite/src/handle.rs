@@ -405,6 +405,9 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
 fn lock_main(open: &mut FileHandle, level: c_int) -> SqliteResult<()> {
     let number = open.number;
     let mut reached = open.level;
+    if reached == 0 {
+        open.instance.look_before_reading(&open.shared)?;
+    }
     let locked = open.with(|state| Ok(state.locks.lock(number, &mut reached, level)))?;
     open.level = reached;
     locked

@@ -72,10 +72,9 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// The file that has a path now; `None` if there is none.
-    pub(crate) fn of(path: &str) -> Option<FileStamp> {
+    /// The file that has a path now; `None` if there is none. `is_local` is what [`is_local`] says of it.
+    pub(crate) fn of(path: &str, is_local: bool) -> Option<FileStamp> {
         let metadata = std::fs::metadata(path).ok()?;
-        let is_local = is_local(path);
         Some(FileStamp {
             identity: FileIdentity { device: metadata.dev(), inode: metadata.ino() },
             length: metadata.len(),
@@ -86,7 +85,7 @@ impl FileStamp {
 
 /// True if a file is on a file system of this computer, whose times change when the file is written and not later.
 #[cfg(target_os = "linux")]
-fn is_local(path: &str) -> bool {
+pub(crate) fn is_local(path: &str) -> bool {
     let Ok(path) = std::ffi::CString::new(path) else {
         return false;
     };
@@ -102,7 +101,7 @@ fn is_local(path: &str) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_local(_path: &str) -> bool {
+pub(crate) fn is_local(_path: &str) -> bool {
     false
 }
 

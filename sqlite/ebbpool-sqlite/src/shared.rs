@@ -83,6 +83,8 @@ pub(crate) struct SharedDatabase {
     said_at: AtomicU64,
     /// True if commits were made since, of which they do not know.
     has_unsaid: AtomicBool,
+    /// Bits of the seconds at which a connection that reads has looked whether another program has written the file.
+    looked_at: AtomicU64,
 }
 
 impl SharedDatabase {
@@ -113,6 +115,7 @@ impl SharedDatabase {
             says_all_durable: Mutex::new(false),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
             has_unsaid: AtomicBool::new(false),
+            looked_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
         }
     }
 
@@ -309,6 +312,15 @@ impl SharedDatabase {
         }
         self.publish_health(now);
         None
+    }
+
+    /// True if a connection has looked at the file within the last seconds. Otherwise the caller is to look now.
+    pub(crate) fn has_looked_within(&self, seconds: f64, now: f64) -> bool {
+        let has_looked = now < f64::from_bits(self.looked_at.load(Ordering::Relaxed)) + seconds;
+        if !has_looked {
+            self.looked_at.store(now.to_bits(), Ordering::Relaxed);
+        }
+        has_looked
     }
 
     /// Seconds at which there is something to do; infinity if never.

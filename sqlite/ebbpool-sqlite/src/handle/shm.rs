@@ -64,6 +64,10 @@ pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: 
             return answer;
         }
         let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
+        if !exclusive {
+            // A transaction begins to read.
+            open.instance.look_before_reading(&open.shared)?;
+        }
         open.with(|state| {
             let writes = state.index.lock(number, &mut held, slots.clone(), exclusive)?;
             if writes {
