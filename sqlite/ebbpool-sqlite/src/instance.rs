@@ -374,28 +374,19 @@ impl Instance {
         left
     }
 
-    /// Leaves a database to SQLite's own VFS where no logs can be made beside it.
-    #[allow(unsafe_code)]
-    pub(crate) fn refuse_if_unwritable(&self, shared: &SharedDatabase) -> SqliteResult<()> {
-        let path = std::path::Path::new(&shared.path);
-        let Some(directory) = path.parent().filter(|_| path.is_file()) else {
+    /// Leaves a database to SQLite's own VFS where no logs can be made beside it, or would not stay.
+    pub(crate) fn refuse_if_logs_have_no_place(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        let Some(why) = why_logs_have_no_place(std::path::Path::new(&shared.path)) else {
             return Ok(());
         };
-        let text = directory.as_os_str().as_encoded_bytes();
-        let Ok(text) = std::ffi::CString::new(text) else {
-            return Ok(());
-        };
-        // SAFETY: the path ends with a zero.
-        let can_write = unsafe { libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 };
-        if can_write || self.base.exists(&format!("{}-ebb", shared.path))? {
+        if self.base.exists(&format!("{}-ebb", shared.path))? {
             return Ok(());
         }
         let mut inner = shared.lock()?;
         if matches!(inner.state, Ownership::Free) && inner.refusal.is_none() {
-            inner.refusal = Some("its directory cannot be written");
+            inner.refusal = Some(why);
             drop(inner);
-            let text = format!("{}: its directory cannot be written, so that SQLite's own VFS serves it", shared.path);
-            self.log(SqliteCode(ffi::NOTICE), &text);
+            self.log(SqliteCode(ffi::NOTICE), &format!("{}: {why}, so that SQLite's own VFS serves it", shared.path));
         }
         Ok(())
     }
@@ -696,6 +687,36 @@ impl Instance {
             }
         }
     }
+}
+
+/// Why the logs of a database cannot be in its directory; `None` if they can, or it is no file of the system.
+#[allow(unsafe_code)]
+fn why_logs_have_no_place(path: &std::path::Path) -> Option<&'static str> {
+    let directory = path.parent().filter(|_| path.is_file())?;
+    let text = std::ffi::CString::new(directory.as_os_str().as_encoded_bytes()).ok()?;
+    // SAFETY: the path ends with a zero.
+    if unsafe { libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::W_OK, libc::AT_EACCESS) } != 0 {
+        return Some("its directory cannot be written");
+    }
+    match (mount_of(path), mount_of(directory)) {
+        (Some(own), Some(other)) if own != other => Some(
+            "it is mounted without its directory, as a single file into a container, so that logs beside it may go with the container; mount the directory",
+        ),
+        _ => None,
+    }
+}
+
+/// The number of the mount that a file is on, if the system has such numbers (Linux 5.8).
+#[cfg(target_os = "linux")]
+fn mount_of(path: &std::path::Path) -> Option<u64> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_of(_path: &std::path::Path) -> Option<u64> {
+    None
 }
 
 /// True if all threads of the program have ended, and the first of them by `pthread_exit`.

@@ -179,8 +179,9 @@ unsafe fn open_database(
     let mirror = SuiteMirror::open(instance.base, path, flags)?;
     let shared = instance.share(path, options)?;
     let open = FileHandle::new(instance, Kind::Main, shared.clone(), flags, mirror, Some(base));
-    let noted =
-        instance.ask_for_window(&shared, open.number(), options.window).and_then(|_| instance.refuse_if_unwritable(&shared));
+    let noted = instance
+        .ask_for_window(&shared, open.number(), options.window)
+        .and_then(|_| instance.refuse_if_logs_have_no_place(&shared));
     if let Err(code) = noted {
         let _ = instance.leave(&shared, open.number());
         return Err(code);

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::harness::{Ebbpool, ends_within, errors, failed, wait_until};
-use crate::sqlite::Scratch;
+use crate::sqlite::{Scratch, library};
 
 /// A database whose log is beside it, in a directory of its own.
 fn killed_in_a_directory() -> Option<Scratch> {
@@ -277,4 +277,40 @@ fn recovery_on_a_read_only_mount_says_what_to_do() {
     }
     let output = mounted("&& exec $0 sqlite recover real/a.db").expect("it starts");
     failed(&output, 1, &["mounted for reading only", "mount it for writing"]);
+}
+
+/// A file that is mounted into a container: what is beside it is the container's, and gone with it.
+#[test]
+fn a_database_that_is_mounted_without_its_directory_has_no_logs_there() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file("host.db", "");
+    let program = "import os, sqlite3
+database = sqlite3.connect('layer/app.db', isolation_level=None)
+database.execute('CREATE TABLE IF NOT EXISTS t (a)')
+for _ in range(100):
+    database.execute('INSERT INTO t VALUES (randomblob(300))')
+print(database.execute('PRAGMA ebbpool_window').fetchone(), database.execute('SELECT count(*) FROM t').fetchone(), sorted(os.listdir('layer')), flush=True)
+os.kill(os.getpid(), 9)";
+    let script = "mount --bind host.db layer/app.db && exec \"$@\"";
+    let mut rows = 0;
+    for window in ["0", "30"] {
+        // Each container has a layer of its own.
+        let _ = fs::remove_dir_all(ebbpool.path("layer"));
+        fs::create_dir(ebbpool.path("layer")).expect("a directory");
+        ebbpool.file("layer/app.db", "");
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "bash", "-c", script, "bash", scratch.python, "-c", program]).current_dir(ebbpool.directory());
+        command.env("LD_PRELOAD", library()).env("EBBPOOL_SQLITE_PRELOAD", "1");
+        let output = command.env("EBBPOOL_SQLITE", format!("window={window}")).output().expect("unshare starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.is_empty() {
+            return eprintln!("skipped: this user may mount nothing: {}", errors(&output));
+        }
+        rows += 100;
+        assert_eq!(text, format!("None ({rows},) ['app.db']\n"), "{}", errors(&output));
+        assert_eq!(scratch.judge("host.db", "SELECT count(*) FROM t"), json!([[rows]]));
+    }
 }
