@@ -230,6 +230,8 @@ impl DatabaseState {
             self.view.insert(page, old);
         }
         let before = self.stored.size();
+        // SQLite may have taken back what could not be written: then nothing was, and the disk is as it was.
+        let has_written = !matches!(change, PlaceChange::Nothing);
         self.stored.note_move();
         self.stored.apply(change);
         if self.move_to_pool(&flight, before).is_err() {
@@ -245,8 +247,10 @@ impl DatabaseState {
         self.flying.clear();
         self.flying_since = None;
         self.flying_commits = 0;
-        self.failed = None;
-        self.notes.last_epoch = Some(now_in_milliseconds());
+        if has_written {
+            self.failed = None;
+            self.notes.last_epoch = Some(now_in_milliseconds());
+        }
         match flight.transaction {
             Some(Some(taken)) => {
                 self.size = flight.size;

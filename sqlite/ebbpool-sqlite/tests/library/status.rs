@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ebbpool_sqlite::ffi;
 use ebbpool_sqlite::inspect::published_health;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
+use crate::support::between::Between;
 use crate::support::cases::Bench;
 use crate::support::real::{directory, open, set_journal};
 
@@ -143,5 +145,33 @@ fn no_acknowledged_commit_is_called_durable_before_it_is() {
             database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
             assert_eq!(unsaved(), 1, "{mode}, {round}");
         }
+    }
+}
+
+/// As on a card that has become read-only: SQLite takes each refused transaction back, after which nothing is left to be written.
+#[test]
+fn an_epoch_counts_as_failed_until_one_was_written() {
+    let below = Between::register("read-only-below", None);
+    // SAFETY: the functions are SQLite's.
+    unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), c"over-read-only", below.name()) }.unwrap();
+    for mode in ["delete", "wal"] {
+        let (_directory, path) = directory();
+        let name = format!("file:{}?vfs=over-read-only&window=0", path.display());
+        let database = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
+        set_journal(&database, mode);
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        let insert = || database.execute("INSERT INTO t VALUES (1)", []);
+        let succeeded = || published_health(&path).unwrap().unwrap().database.last_epoch_succeeded;
+        insert().unwrap();
+        assert!(succeeded(), "{mode}");
+        let changes = ["xWrite", "xTruncate", "xSync", "xDelete"];
+        below.observe(move |call| changes.contains(&call.method).then_some(ffi::IOERR_WRITE));
+        for _ in 0..4 {
+            assert!(insert().is_err(), "{mode}");
+            assert!(!succeeded(), "{mode}");
+        }
+        below.observe_no_more();
+        insert().unwrap();
+        assert!(succeeded(), "{mode}");
     }
 }
