@@ -46,7 +46,8 @@ pub struct RealSqlite {
 /// The copy of SQLite that a library uses, and the address of the library. The caller shows which copy is meant, since no copy can
 /// use the handles of another.
 struct Caller {
-    library: usize,
+    /// `None` where the caller has not shown which copy it uses: the next call may come from elsewhere.
+    library: Option<usize>,
     copy: RealSqlite,
 }
 
@@ -60,12 +61,12 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
     let _gate = fork::gate();
     let libraries = loaded_libraries();
     let caller = libraries.iter().find(|library| library.has(returns_to as usize));
-    let address = caller.map_or(0, |caller| caller.address);
+    let address = caller.map(|caller| caller.address);
     let mut callers = lock(&CALLERS);
-    if let Some(known) = callers.iter().find(|known| known.library == address) {
+    if let Some(known) = callers.iter().find(|known| address.is_some() && known.library == address) {
         return Some(known.copy);
     }
-    let library = find(&libraries, caller, own as *const c_void)?;
+    let (library, is_shown) = find(&libraries, caller, own as *const c_void)?;
     // SAFETY: `find` returns a handle of the loader.
     let api = unsafe { functions_of(library) }?;
     // SAFETY: the names end with a zero, and the functions have these types in sqlite3.h.
@@ -74,7 +75,8 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
     if open.is_null() {
         return None;
     }
-    if is_on(std::env::var_os(VARIABLE).as_deref()) {
+    let is_known = callers.iter().any(|known| std::ptr::fn_addr_eq(known.copy.open_v2, api.open_v2));
+    if !is_known && is_on(std::env::var_os(VARIABLE).as_deref()) {
         // SAFETY: the functions are those of the SQLite that the caller uses.
         if let Err(code) = unsafe { register_with(api, true) } {
             // Where standard error is closed, this goes nowhere.
@@ -89,7 +91,9 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
             open16: std::mem::transmute::<*mut c_void, Option<Open16>>(open16),
         }
     };
-    callers.push(Caller { library: address, copy });
+    if is_shown || !is_known {
+        callers.push(Caller { library: address.filter(|_| is_shown), copy });
+    }
     Some(copy)
 }
 
@@ -145,11 +149,12 @@ impl LoadedSqlite {
 }
 
 /// A handle of the loader with the SQLite that `caller` uses. The loader binds functions of a library to what the program is
-/// linked with, which stands behind this one in its order, and then to the library itself and those that it is linked with.
-fn find(libraries: &[LoadedLibrary], caller: Option<&LoadedLibrary>, own: *const c_void) -> Option<*mut c_void> {
+/// linked with, which stands behind this one in its order, and then to the library itself and those that it is linked with. False
+/// stands for a caller that has shown none, in a process that has one copy.
+fn find(libraries: &[LoadedLibrary], caller: Option<&LoadedLibrary>, own: *const c_void) -> Option<(*mut c_void, bool)> {
     let next = LoadedSqlite::of(libc::RTLD_NEXT, own);
     if let Some(sqlite) = next.or_else(|| caller?.sqlite(own)) {
-        return Some(sqlite.handle);
+        return Some((sqlite.handle, true));
     }
     // A function of another library has ended with the call, or code that is in no library has made it.
     let mut copies: Vec<LoadedSqlite> = Vec::new();
@@ -171,7 +176,7 @@ fn find(libraries: &[LoadedLibrary], caller: Option<&LoadedLibrary>, own: *const
         );
         return None;
     }
-    copies.pop().map(|sqlite| sqlite.handle)
+    copies.pop().map(|sqlite| (sqlite.handle, false))
 }
 
 fn loaded_libraries() -> Vec<LoadedLibrary> {
