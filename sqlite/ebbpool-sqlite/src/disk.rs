@@ -281,6 +281,14 @@ pub(crate) struct OwnedFile {
     is_local: bool,
 }
 
+/// What another program has changed of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForeignChange {
+    /// The time at which it was written last, as touch(1) does; or content that neither the length nor the header shows.
+    Time,
+    Content,
+}
+
 /// What shows that a file was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
@@ -305,17 +313,20 @@ impl OwnedFile {
         Some(Seen { stamp, header })
     }
 
-    fn look(&mut self) {
+    /// Takes the file as it is now for what this process has made of it.
+    pub(crate) fn look(&mut self) {
         self.seen = self.now();
     }
 
-    /// True if another program has written the file since this process has, or has cut it off. A file that has lost its name is
-    /// none of its.
-    pub(crate) fn was_written_by_others(&mut self) -> bool {
-        let (Some(seen), Some(now)) = (self.seen, self.now()) else {
-            return false;
-        };
-        now.stamp.identity == seen.stamp.identity && now != seen
+    /// What another program has changed of the file since this process has written it. A file that has lost its name is none of
+    /// its.
+    pub(crate) fn foreign_change(&mut self) -> Option<ForeignChange> {
+        let (seen, now) = (self.seen?, self.now()?);
+        if now.stamp.identity != seen.stamp.identity || now == seen {
+            return None;
+        }
+        let is_as_before = now.header == seen.header && now.stamp.length == seen.stamp.length;
+        Some(if is_as_before { ForeignChange::Time } else { ForeignChange::Content })
     }
 
     /// Reads as [`BaseFile::read`] does.

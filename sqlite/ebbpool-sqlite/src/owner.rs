@@ -66,7 +66,7 @@ impl FileIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     pub(crate) identity: FileIdentity,
-    length: u64,
+    pub(crate) length: u64,
     /// Seconds and nanoseconds; zeros where the time is another computer's, which may set it later.
     written: (i64, i64),
 }

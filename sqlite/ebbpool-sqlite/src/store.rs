@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, Header, Heads, is_page_size};
-use crate::disk::{BaseFile, BaseVfs, OwnedFile};
+use crate::disk::{BaseFile, BaseVfs, ForeignChange, OwnedFile};
 use crate::ffi;
 use crate::log_match::LogMatch;
 use crate::options::LogKind;
@@ -452,7 +452,15 @@ impl DurableFiles {
     /// True if another program has written the database in place: a backup was copied over it, for example. What is in memory and
     /// in the logs belongs to another content then.
     pub(crate) fn was_written_by_others(&mut self) -> bool {
-        self.database.was_written_by_others()
+        match self.database.foreign_change() {
+            None => false,
+            // The header has the number of this generation of the log: what is in place is what it was when that began.
+            Some(ForeignChange::Time) if self.needs_log() && self.uncertain_mark.is_none() => {
+                self.database.look();
+                false
+            }
+            Some(_) => true,
+        }
     }
 
     /// Gives the database up as it is now, and puts the logs aside, which do not belong to it. The files are good for nothing more.

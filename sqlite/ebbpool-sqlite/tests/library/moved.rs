@@ -209,11 +209,14 @@ fn who_reads_an_open_database_does_it_no_harm() {
     let database = open_with(&path, "window=0");
     database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    // A copy, other rights, and another name.
+    // A copy, other rights, another time, and another name.
     std::fs::copy(&path, directory.path().join("copy")).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     std::fs::hard_link(&path, directory.path().join("link")).unwrap();
     database.execute("INSERT INTO t VALUES (2)", []).unwrap();
-    assert_eq!(numbers(&database), [1, 2]);
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::now()).unwrap();
+    database.execute("INSERT INTO t VALUES (3)", []).unwrap();
+    assert_eq!(numbers(&database), [1, 2, 3]);
     database.close().unwrap();
 }
