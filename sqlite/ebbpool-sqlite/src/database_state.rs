@@ -152,7 +152,7 @@ impl DatabaseState {
             counters: Counters::new(store.path()),
             locks: FileLocks::default(),
             index: WalIndex::default(),
-            memory: Memory::new(base, options.memory_of_writes() as usize),
+            memory: Memory::new(base, store.path(), options.memory_of_writes() as usize),
             stored: Arc::clone(store.stored()),
             pages: None,
             page_size: 0,

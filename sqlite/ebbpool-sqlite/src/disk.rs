@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
+use std::os::unix::fs::FileExt;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi::{self, File, IoMethods, Vfs};
@@ -271,6 +272,63 @@ impl Drop for BaseFile {
         // SAFETY: the handle is open, and not used afterwards.
         unsafe { (methods.xClose)(self.handle()) };
     }
+}
+
+/// A file without a name, which is gone when it is closed.
+pub(crate) enum TemporaryFile {
+    /// Beside the database.
+    Beside(std::fs::File),
+    /// Where the VFS below has its temporary files: the database is no file of the system, or its file system makes no files without
+    /// a name.
+    OfBase(BaseFile),
+}
+
+impl TemporaryFile {
+    /// Opens a file beside the database with a path.
+    ///
+    /// # Errors
+    ///
+    /// `FULL` if there can be none: upon another code, such as `CANTOPEN`, SQLite would not roll the transaction back.
+    pub(crate) fn open(base: BaseVfs, path: &str) -> SqliteResult<TemporaryFile> {
+        if let Some(file) = file_beside(path) {
+            return Ok(TemporaryFile::Beside(file));
+        }
+        let opened = BaseFile::temporary(base);
+        opened.map(TemporaryFile::OfBase).map_err(|_| SqliteCode(ffi::FULL))
+    }
+
+    /// Reads bytes that were written.
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
+        match self {
+            TemporaryFile::Beside(file) => file.read_exact_at(into, at).map_err(|_| SqliteCode::IO),
+            TemporaryFile::OfBase(file) => file.read(at, into),
+        }
+    }
+
+    /// Writes bytes at an offset.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
+        match self {
+            TemporaryFile::Beside(file) => file.write_all_at(bytes, at).map_err(|error| match error.raw_os_error() {
+                Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => SqliteCode(ffi::FULL),
+                _ => SqliteCode(ffi::IOERR_WRITE),
+            }),
+            TemporaryFile::OfBase(file) => file.write(at, bytes),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn file_beside(path: &str) -> Option<std::fs::File> {
+    use rustix::fs::{Mode, OFlags, open};
+    let path = std::path::Path::new(path);
+    let directory = path.parent().filter(|_| path.is_file())?;
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    open(directory, flags, Mode::RUSR | Mode::WUSR).ok().map(std::fs::File::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_beside(_path: &str) -> Option<std::fs::File> {
+    None
 }
 
 /// The database in place of a process that owns it, which notices that another program has written it.

@@ -1,6 +1,8 @@
 //! Bytes that SQLite has written and that are in no file yet: in memory up to a limit, beyond it in a temporary file.
 //!
-//! The temporary file has no name, is never synced, and may be lost at any time without harm: nothing in it is durable.
+//! The temporary file is in the directory of the database, where plain SQLite has its journal or WAL: a small `/var/tmp`, as owners
+//! of cards have it in memory, is no reason to refuse what the card has room for. It has no name, is never synced, and may be lost
+//! at any time without harm: nothing in it is durable.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::{BaseFile, BaseVfs};
+use crate::disk::{BaseVfs, TemporaryFile};
 use crate::sync::lock;
 
 /// Bytes of a piece of a [`VirtualFile`].
@@ -22,6 +24,8 @@ pub(crate) struct Memory {
 
 struct Shared {
     base: BaseVfs,
+    /// The path of the database.
+    path: String,
     limit: usize,
     /// Bytes beyond the limit that may be used where the temporary file cannot take more.
     reserve: AtomicUsize,
@@ -35,7 +39,7 @@ struct Shared {
 /// when it holds none.
 #[derive(Default)]
 struct SpillFile {
-    file: Option<BaseFile>,
+    file: Option<TemporaryFile>,
     /// Where images were that are gone, by their length: there are few lengths, a piece and a page.
     free: HashMap<usize, Vec<u64>>,
     end: u64,
@@ -43,10 +47,10 @@ struct SpillFile {
 }
 
 impl SpillFile {
-    fn store(&mut self, base: BaseVfs, bytes: &[u8]) -> SqliteResult<u64> {
+    fn store(&mut self, shared: &Shared, bytes: &[u8]) -> SqliteResult<u64> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(BaseFile::temporary(base)?),
+            none => none.insert(TemporaryFile::open(shared.base, &shared.path)?),
         };
         let again = self.free.get_mut(&bytes.len()).and_then(Vec::pop);
         let at = again.unwrap_or(self.end);
@@ -98,11 +102,12 @@ enum Residence {
 }
 
 impl Memory {
-    /// Memory of `limit` bytes.
-    pub(crate) fn new(base: BaseVfs, limit: usize) -> Memory {
+    /// Memory of `limit` bytes for the database with a path.
+    pub(crate) fn new(base: BaseVfs, path: &str, limit: usize) -> Memory {
         Memory {
             shared: Arc::new(Shared {
                 base,
+                path: path.to_owned(),
                 limit,
                 reserve: AtomicUsize::new(0),
                 used: AtomicUsize::new(0),
@@ -180,7 +185,7 @@ impl Memory {
     }
 
     fn spill(&self, bytes: &[u8]) -> SqliteResult<u64> {
-        let at = lock(&self.shared.file).store(self.shared.base, bytes)?;
+        let at = lock(&self.shared.file).store(&self.shared, bytes)?;
         self.shared.spilled.fetch_add(bytes.len(), Ordering::Relaxed);
         Ok(at)
     }
@@ -404,7 +409,7 @@ mod tests {
     #[allow(unsafe_code)]
     fn memory(limit: usize) -> Memory {
         // SAFETY: a name may be missing; then it is SQLite's default.
-        Memory::new(BaseVfs(unsafe { (crate::linked_api().vfs_find)(std::ptr::null()) }), limit)
+        Memory::new(BaseVfs(unsafe { (crate::linked_api().vfs_find)(std::ptr::null()) }), "", limit)
     }
 
     #[derive(Clone, Debug)]

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ebbpool_sqlite::ffi;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::support::between::Between;
 use crate::support::real::{beside, copy_of, count, directory, set_journal, status, uri};
 
 fn open(path: &Path, options: &str) -> rusqlite::Result<Connection> {
@@ -137,6 +139,29 @@ fn a_file_that_can_only_be_read_is_left_to_sqlite() {
     // Nothing is locked: another program may write.
     plain(&path).execute_batch("INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(count(&database), 2);
+}
+
+/// As where `/var/tmp` is in memory, or read-only: plain SQLite has its journal and WAL beside the database, too.
+#[test]
+fn a_transaction_larger_than_memory_needs_no_directory_for_temporary_files() {
+    let below = Between::register("no-temporary-below", None);
+    // SAFETY: the functions are SQLite's.
+    unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), c"over-no-temporary", below.name()) }.unwrap();
+    below.observe(|call| (call.method == "xOpen" && call.path.is_empty()).then_some(ffi::CANTOPEN));
+    for mode in ["delete", "wal"] {
+        let (directory, path) = directory();
+        let name = format!("file:{}?vfs=over-no-temporary&window=0&memory=1M", path.display());
+        let database = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
+        set_journal(&database, mode);
+        database.execute_batch("PRAGMA temp_store=memory; CREATE TABLE t (a)").unwrap();
+        let insert = "INSERT INTO t SELECT randomblob(1000) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) SELECT i FROM n)";
+        database.execute_batch(insert).unwrap_or_else(|error| panic!("{mode}: {error}"));
+        assert!(status(&database)["written"]["temporary_bytes"].as_u64().unwrap() > 1 << 20, "{mode}");
+        assert_eq!(count(&database), 8000, "{mode}");
+        database.close().unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "{mode}");
+    }
+    below.observe_no_more();
 }
 
 #[test]
