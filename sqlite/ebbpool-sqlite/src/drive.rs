@@ -4,6 +4,7 @@
 //! back: meanwhile other threads read and, where the window allows it, commit.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,15 +143,17 @@ impl Instance {
         let put_aside = store.put_aside();
         shared.lock()?.state = Ownership::Lost(SqliteCode::IO);
         let lost = if unsaved { "commits that were not durable are lost" } else { "every commit was durable" };
+        let logs = match put_aside {
+            Ok(()) => "get names that end in .stale",
+            Err(_) => "cannot get other names: delete them before the database is opened",
+        };
         let text = format!(
-            "{}: another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, get names that end in .stale; {lost}. Open it again",
+            "{}: another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, {logs}; {lost}. Open it again",
             shared.path
         );
         self.log(SqliteCode::IO, &text);
-        eprintln!("ebbpool: {text}");
-        if let Err(code) = put_aside {
-            self.log(code, &format!("{}: a log cannot get another name; delete it before the database is opened", shared.path));
-        }
+        // Where standard error is closed, or its reader is gone, this goes nowhere.
+        let _ = writeln!(std::io::stderr(), "ebbpool: {text}");
         self.forget(shared);
         shared.publish_health(self.now());
         Err(SqliteCode::IO)

@@ -320,6 +320,32 @@ fn commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full() {
     assert_eq!(integrity(&plain(&path)), "ok");
 }
 
+/// A backup is copied over the database of a program whose standard error goes to a program that has ended.
+#[test]
+fn a_foreign_write_is_survived_whose_words_no_program_reads() {
+    if !is_alone("a_foreign_write_is_survived_whose_words_no_program_reads") {
+        return;
+    }
+    let (_directory, path) = directory();
+    plain(&path).execute_batch("CREATE TABLE t (a INT)").unwrap();
+    let backup = std::fs::read(&path).unwrap();
+    let database = open(&path, "window=0").unwrap();
+    let insert = "INSERT INTO t VALUES (1)";
+    database.execute_batch(&format!("{insert}; {insert}")).unwrap();
+    let mut ends = [0; 2];
+    // SAFETY: the descriptors are those that the call has made, and standard error, which this process alone has.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        libc::dup2(ends[1], 2);
+        libc::close(ends[0]);
+    }
+    std::fs::write(&path, &backup).unwrap();
+    assert!(database.execute_batch(insert).is_err());
+    let again = open(&path, "window=0").unwrap();
+    again.execute_batch(insert).unwrap();
+    assert_eq!(count(&again), 1);
+}
+
 /// Half of what musl gives a thread.
 #[test]
 fn a_thread_with_a_small_stack_uses_a_database() {
