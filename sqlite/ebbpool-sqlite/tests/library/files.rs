@@ -144,9 +144,7 @@ fn a_file_that_can_only_be_read_is_left_to_sqlite() {
 /// As where `/var/tmp` is in memory, or read-only: plain SQLite has its journal and WAL beside the database, too.
 #[test]
 fn a_transaction_larger_than_memory_needs_no_directory_for_temporary_files() {
-    let below = Between::register("no-temporary-below", None);
-    // SAFETY: the functions are SQLite's.
-    unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), c"over-no-temporary", below.name()) }.unwrap();
+    let below = Between::under_the_library(c"over-no-temporary");
     below.observe(|call| (call.method == "xOpen" && call.path.is_empty()).then_some(ffi::CANTOPEN));
     for mode in ["delete", "wal"] {
         let (directory, path) = directory();

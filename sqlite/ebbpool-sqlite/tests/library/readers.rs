@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::support::between::{Between, FileKind};
 use crate::support::real::{count, directory, integrity, plain, set_journal};
+use crate::support::shim::leaked;
 
 /// How long those may take who need not wait.
 const SOON: Duration = Duration::from_secs(10);
@@ -86,7 +87,8 @@ struct Slow {
 impl Slow {
     fn new(name: &str) -> Slow {
         let gate = Arc::new(Gate::default());
-        let below = Between::register(&format!("slow-{name}"), None);
+        let vfs = leaked(&format!("ebbpool-slow-{name}"));
+        let below = Between::under_the_library(vfs);
         let passed = Arc::clone(&gate);
         below.observe(move |call| {
             if call.method == "xSync" {
@@ -94,11 +96,6 @@ impl Slow {
             }
             None
         });
-        let vfs = CString::new(format!("ebbpool-slow-{name}")).unwrap();
-        let vfs: &'static CStr = Box::leak(vfs.into_boxed_c_str());
-        // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let registered = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), vfs, below.name()) };
-        registered.unwrap();
         Slow { vfs, below, gate }
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::support::between::{Between, Call};
 use crate::support::real::{count, directory, integrity, plain, set_journal};
+use crate::support::shim::leaked;
 
 const BLOCK: i64 = 4096;
 
@@ -82,17 +83,13 @@ struct Counted {
 impl Counted {
     fn new(name: &str) -> Counted {
         let card = Arc::new(Mutex::new(Card::default()));
-        let below = Between::register(&format!("counted-{name}"), None);
+        let ours = leaked(&format!("ebbpool-counted-{name}"));
+        let below = Between::under_the_library(ours);
         let counting = Arc::clone(&card);
         below.observe(move |call| {
             counting.lock().unwrap().note(call);
             None
         });
-        let ours = CString::new(format!("ebbpool-counted-{name}")).unwrap();
-        let ours: &'static CStr = Box::leak(ours.into_boxed_c_str());
-        // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let registered = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, below.name()) };
-        registered.unwrap();
         Counted { card, below, ours }
     }
 

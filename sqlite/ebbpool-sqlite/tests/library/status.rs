@@ -151,9 +151,7 @@ fn no_acknowledged_commit_is_called_durable_before_it_is() {
 /// As on a card that has become read-only: SQLite takes each refused transaction back, after which nothing is left to be written.
 #[test]
 fn an_epoch_counts_as_failed_until_one_was_written() {
-    let below = Between::register("read-only-below", None);
-    // SAFETY: the functions are SQLite's.
-    unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), c"over-read-only", below.name()) }.unwrap();
+    let below = Between::under_the_library(c"over-read-only");
     for mode in ["delete", "wal"] {
         let (_directory, path) = directory();
         let name = format!("file:{}?vfs=over-read-only&window=0", path.display());

@@ -67,6 +67,16 @@ impl Between {
         between
     }
 
+    /// Registers the library with a name, over a VFS that calls a test for what reaches the files.
+    #[allow(unsafe_code)]
+    pub fn under_the_library(name: &'static CStr) -> &'static Between {
+        let between = Between::register(&format!("under-{}", name.to_string_lossy()), None);
+        // SAFETY: the functions are those of the SQLite that the tests are linked with.
+        let registered = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, between.name()) };
+        registered.unwrap();
+        between
+    }
+
     pub fn name(&self) -> &CStr {
         self.name
     }
