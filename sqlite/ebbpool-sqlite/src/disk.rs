@@ -345,6 +345,8 @@ pub(crate) enum ForeignChange {
     /// The time at which it was written last, as touch(1) does; or content that neither the length nor the header shows.
     Time,
     Content,
+    /// Another file has its name.
+    Name,
 }
 
 /// What shows that a file was written.
@@ -376,11 +378,13 @@ impl OwnedFile {
         self.seen = self.now();
     }
 
-    /// What another program has changed of the file since this process has written it. A file that has lost its name is none of
-    /// its.
+    /// What another program has changed of the file since this process has written it.
     pub(crate) fn foreign_change(&mut self) -> Option<ForeignChange> {
         let (seen, now) = (self.seen?, self.now()?);
-        if now.stamp.identity != seen.stamp.identity || now == seen {
+        if now.stamp.identity != seen.stamp.identity {
+            return Some(ForeignChange::Name);
+        }
+        if now == seen {
             return None;
         }
         let is_as_before = now.header == seen.header && now.stamp.length == seen.stamp.length;

@@ -4,7 +4,6 @@
 //! back: meanwhile other threads read and, where the window allows it, commit.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::database_state::{DatabaseState, PageSource, Transaction};
 use crate::health::HealthNote;
 use crate::instance::Instance;
 use crate::shared::{Ownership, SharedDatabase};
-use crate::store::{DurableFiles, SLICE};
+use crate::store::{DurableFiles, ForeignHarm, SLICE};
 
 impl Instance {
     /// Calls `with` with the files of a database, if they are this process's.
@@ -119,7 +118,7 @@ impl Instance {
     /// # Errors
     ///
     /// As `refuse_foreign`.
-    fn look_for_foreign(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+    pub(crate) fn look_for_foreign(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         if shared.is_own()
             && let Some(mut writer) = shared.writer_within(Duration::ZERO)
             && let Some(store) = writer.as_mut()
@@ -130,30 +129,42 @@ impl Instance {
     }
 
     /// Gives a database up that another program has written, as it is now. The logs, which belong to
-    /// another content, get other names.
+    /// another content, get other names, unless a copy has the database's name to which they belong.
     ///
     /// # Errors
     ///
     /// `IO` if that is so: the handles are good for nothing more.
     fn refuse_foreign(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
-        if !store.was_written_by_others() {
+        let Some(change) = store.foreign_change() else {
             return Ok(());
-        }
-        let unsaved = shared.with_state(self.now(), |state| Ok(state.oldest()))?.is_some();
-        let put_aside = store.put_aside();
-        shared.lock()?.state = Ownership::Lost(SqliteCode::IO);
-        let lost = if unsaved { "commits that were not durable are lost" } else { "every commit was durable" };
-        let logs = match put_aside {
-            Ok(()) => "get names that end in .stale",
-            Err(_) => "cannot get other names: delete them before the database is opened",
         };
-        let text = format!(
-            "{}: another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, {logs}; {lost}. Open it again",
-            shared.path
-        );
-        self.log(SqliteCode::IO, &text);
-        // Where standard error is closed, or its reader is gone, this goes nowhere.
-        let _ = writeln!(std::io::stderr(), "ebbpool: {text}");
+        let (pages, oldest) = shared.with_state(self.now(), |state| Ok((state.pool(), state.oldest())))?;
+        let Some(harm) = store.harm_of(change, pages.as_deref())? else {
+            return Ok(());
+        };
+        let path = &shared.path;
+        let done = match harm {
+            ForeignHarm::Copied => {
+                store.leave_to_copy();
+                "another file has its name by now, a copy of it as `sed -i` makes one. The copy has its log".to_owned()
+            }
+            ForeignHarm::Written => {
+                let logs = match store.put_aside() {
+                    Ok(()) => "get names that end in .stale",
+                    Err(_) => "cannot get other names: delete them before the database is opened",
+                };
+                let marked = match store.is_marked_in_place() {
+                    true => format!(". It has the mark of its log: `ebbpool sqlite check {path}` says how it opens again"),
+                    false => String::new(),
+                };
+                format!(
+                    "another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, {logs}{marked}"
+                )
+            }
+        };
+        shared.lock()?.state = Ownership::Lost(SqliteCode::IO);
+        let lost = if oldest.is_some() { "commits that were not durable are lost" } else { "every commit was durable" };
+        self.say(SqliteCode::IO, &format!("{path}: {done}; {lost}. Open it again"));
         self.forget(shared);
         shared.publish_health(self.now());
         Err(SqliteCode::IO)

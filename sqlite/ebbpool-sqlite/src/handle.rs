@@ -283,7 +283,7 @@ fn read_file(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bo
     if !open.is_passed && has_virtual_files(&open.shared)? {
         return open.instance.read_main(&open.shared, at, into);
     }
-    if matches!(open.shared.lock()?.state, Ownership::Lost(_)) {
+    if open.shared.is_lost() {
         return Err(SqliteCode::IO);
     }
     let base = open.base.as_mut().ok_or(SqliteCode::IO)?;

@@ -376,10 +376,15 @@ impl SqliteInspection {
                 self.names
             ));
         } else if self.lacks_log() {
-            findings.push(format!(
-                "{name} is marked as having a log, and there is no {name}-ebb{}; if it was deleted, what it held is lost",
-                if self.has_empty_log { " but an empty file" } else { "" }
-            ));
+            let empty = if self.has_empty_log { " but an empty file" } else { "" };
+            let aside = format!("{name}-ebb.stale");
+            let what = match Path::new(&aside).exists() {
+                true => format!(
+                    "{aside} may be it, which was put aside when another program wrote {name}: with its name back, what it holds is there again"
+                ),
+                false => "if it was deleted, what it held is lost".to_owned(),
+            };
+            findings.push(format!("{name} is marked as having a log, and there is no {name}-ebb{empty}; {what}"));
         }
         if let (Some(header), Some(log)) = (&self.header, log)
             && log.epochs > 0

@@ -3,6 +3,7 @@
 mod recovery;
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -226,12 +227,17 @@ impl Instance {
                 databases.by_path.entry(path.to_owned()).or_insert_with(|| Arc::clone(&shared));
                 (shared, is_known)
             };
-            if !is_known || !self.has_moved(&shared)? {
+            // An error of reading is one of what the handle does next.
+            let _ = self.look_for_foreign(&shared);
+            let is_lost = shared.is_lost();
+            if !is_known || (!is_lost && !self.has_moved(&shared)?) {
                 self.warn_of_contradiction(&shared, &options);
                 return Ok(shared);
             }
             // A later handle finds the file that has the name now.
-            self.give_up(&shared)?;
+            if !is_lost {
+                self.give_up(&shared)?;
+            }
             shared.handles.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -266,15 +272,20 @@ impl Instance {
     /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
     /// and its handles, which can do nothing for the file of that name, are good for nothing more.
     fn give_up(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
-        let text = format!("{} was deleted or moved while it was open", shared.path);
-        self.log(SqliteCode::CANT_OPEN, &text);
+        let text = format!("{} was deleted or moved while it was open: its commits go to the file that it was", shared.path);
+        match shared.with_state(self.now(), |state| Ok(state.oldest())) {
+            Ok(Some(_)) => self.say(SqliteCode::CANT_OPEN, &text),
+            _ => self.log(SqliteCode::CANT_OPEN, &text),
+        }
         let mut writer = shared.writer()?;
         if let Some(store) = writer.as_mut()
             && let Err(code) = self.leave_files(shared, store)
         {
             self.log(code, "its last commits could not be made durable");
         }
-        shared.lock()?.state = Ownership::Lost(SqliteCode::CANT_OPEN);
+        if !shared.is_lost() {
+            shared.lock()?.state = Ownership::Lost(SqliteCode::CANT_OPEN);
+        }
         *writer = None;
         drop(writer);
         self.forget(shared);
@@ -313,7 +324,7 @@ impl Instance {
             return Ok(());
         }
         let mut closed = Ok(());
-        if matches!(shared.lock()?.state, Ownership::Lost(_)) {
+        if shared.is_lost() {
             *writer = None;
         }
         if let Some(store) = writer.as_mut() {
@@ -324,6 +335,7 @@ impl Instance {
                     *writer = None;
                     shared.lock()?.state = Ownership::Free;
                 }
+                Err(_) if shared.is_lost() => *writer = None,
                 Err(code) => {
                     shared.set_due(Some(self.now() + RETRY));
                     self.log(
@@ -433,6 +445,12 @@ impl Instance {
             // SAFETY: the format takes one text, which ends with a zero.
             unsafe { (self.api.log)(code.0, c"ebbpool: %s".as_ptr(), text.as_ptr()) };
         }
+    }
+
+    /// Writes a line to SQLite's error log, and to standard error. Where that is closed, or its reader is gone, it goes nowhere.
+    pub(crate) fn say(&self, code: SqliteCode, text: &str) {
+        self.log(code, text);
+        print(text);
     }
 
     // Transactions over several databases.
@@ -636,7 +654,7 @@ impl Instance {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        eprintln!("ebbpool: the process ends in the middle of a commit or a sync: commits of the last window may be lost");
+        print("the process ends in the middle of a commit or a sync: commits of the last window may be lost");
     }
 
     /// Leaves plain files of the databases that no handle reads or writes, and makes durable what is committed in others. Their
@@ -644,15 +662,15 @@ impl Instance {
     /// once.
     fn end(&self, patience: Duration) {
         for shared in self.all() {
-            if !shared.is_own() {
+            if !shared.is_own() || shared.is_lost() {
                 continue;
             }
             let _ = shared.set_window(END, Some(0.0));
             let Some(mut writer) = shared.writer_within(patience) else {
-                eprintln!(
-                    "ebbpool: {}: the process ends while another thread writes its log: commits of the last window may be lost",
+                print(&format!(
+                    "{}: the process ends while another thread writes its log: commits of the last window may be lost",
                     shared.path
-                );
+                ));
                 continue;
             };
             let Some(store) = writer.as_mut() else {
@@ -679,14 +697,19 @@ impl Instance {
                         _ => "its last commits are not durable, and lost",
                     };
                     let text = format!("{}: the process ends: {why}", shared.path);
-                    self.log(code, &text);
-                    if !shared.has_said_end.swap(true, Ordering::Relaxed) {
-                        eprintln!("ebbpool: {text}: {code}");
+                    match shared.has_said_end.swap(true, Ordering::Relaxed) {
+                        true => self.log(code, &text),
+                        false => self.say(code, &format!("{text}: {code}")),
                     }
                 }
             }
         }
     }
+}
+
+/// Writes a line to standard error, unless that is closed, or its reader is gone.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stderr(), "ebbpool: {text}");
 }
 
 /// Why the logs of a database cannot be in its directory; `None` if they can, or it is no file of the system.

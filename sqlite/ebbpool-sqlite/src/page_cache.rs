@@ -152,6 +152,22 @@ impl PageCache {
         Ok(with(&guard))
     }
 
+    /// True if a page that is here is another one in the files.
+    pub(crate) fn differs(&self, stored: &Stored) -> SqliteResult<bool> {
+        let _gate = fork::gate();
+        let (mut here, mut there) = (vec![0; self.page_size], vec![0; self.page_size]);
+        for page in 1..=stored.size() {
+            let seen = self.pool.read_optimistically(u64::from(page) - 1);
+            if seen.is_some_and(|seen| seen.read(0, &mut here)) {
+                stored.read(page, &mut there)?;
+                if here != there {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes over a page as an epoch has changed it. The epoch is durable.
     pub(crate) fn replace(&self, page: u32, image: &[u8]) -> SqliteResult<()> {
         let _gate = fork::gate();

@@ -141,6 +141,11 @@ impl SharedDatabase {
         self.inner.lock().map_err(|_| SqliteCode::IO)
     }
 
+    /// True if the database was given up, so that its handles are good for nothing more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lock().is_ok_and(|inner| matches!(inner.state, Ownership::Lost(_)))
+    }
+
     /// The files.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ use crate::ffi;
 use crate::log_match::LogMatch;
 use crate::options::LogKind;
 use crate::owner::{FileIdentity, OwnerLock};
+use crate::page_cache::PageCache;
 use crate::wal_log::WalLog;
 
 pub(crate) use epoch::LONGEST_RECORD;
@@ -149,6 +150,15 @@ pub(crate) struct DurableFiles {
 pub(crate) fn now_in_milliseconds() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
+}
+
+/// What another program has done to a database so that this process has to give it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForeignHarm {
+    /// The file has another content: a backup was copied over it, for example.
+    Written,
+    /// A copy of the file has its name, as `sed -i` makes one, and the logs belong to the copy, too.
+    Copied,
 }
 
 /// What a database is taken over with.
@@ -449,18 +459,72 @@ impl DurableFiles {
         self.database.has_moved()
     }
 
-    /// True if another program has written the database in place: a backup was copied over it, for example. What is in memory and
-    /// in the logs belongs to another content then.
-    pub(crate) fn was_written_by_others(&mut self) -> bool {
-        match self.database.foreign_change() {
-            None => false,
-            // The header has the number of this generation of the log: what is in place is what it was when that began.
-            Some(ForeignChange::Time) if self.needs_log() && self.uncertain_mark.is_none() => {
+    /// What another program has changed of the database in place since this process has written it.
+    pub(crate) fn foreign_change(&mut self) -> Option<ForeignChange> {
+        self.database.foreign_change()
+    }
+
+    /// What such a change means, if what is in memory and in the logs does not belong to the database any more. `pages` is the pool.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the files.
+    pub(crate) fn harm_of(&mut self, change: ForeignChange, pages: Option<&PageCache>) -> SqliteResult<Option<ForeignHarm>> {
+        match change {
+            ForeignChange::Content => Ok(Some(ForeignHarm::Written)),
+            ForeignChange::Name => self.harm_of_other_file(),
+            ForeignChange::Time => {
+                if let Some(pages) = pages
+                    && pages.differs(&self.stored)?
+                {
+                    return Ok(Some(ForeignHarm::Written));
+                }
                 self.database.look();
-                false
+                Ok(None)
             }
-            Some(_) => true,
         }
+    }
+
+    /// What it means that another file has the name of the database: nothing, unless that file has the mark of this log.
+    fn harm_of_other_file(&mut self) -> SqliteResult<Option<ForeignHarm>> {
+        let flags = ffi::OPEN_READONLY | ffi::OPEN_MAIN_DB;
+        let Ok(mut other) = BaseFile::open(self.base, &self.path, flags) else {
+            return Ok(None);
+        };
+        let mut header = [0; 100];
+        other.read(0, &mut header)?;
+        if self.is_in_place() || !is_plain(&header) || !is_marked(&header) || self.marked != Some(marked_generation(&header)) {
+            return Ok(None);
+        }
+        // No checkpoint has begun, and the log changes nothing but what is in both files.
+        let mut fits = self.needs_log() && self.wal.is_empty() && !self.wal_needed && !self.slices.are_under_way();
+        fits = fits && header == self.header()? && other.length()? == self.database.length()?;
+        let (mut ours, mut theirs) = (vec![0; self.page_size], vec![0; self.page_size]);
+        for page in self.stored.pages_of_deltas() {
+            let at = u64::from(page - 1) * self.page_size as u64;
+            self.database.read(at, &mut ours)?;
+            other.read(at, &mut theirs)?;
+            fits = fits && ours == theirs;
+        }
+        Ok(Some(if fits { ForeignHarm::Copied } else { ForeignHarm::Written }))
+    }
+
+    /// True if the database in place has the mark of a log.
+    pub(crate) fn is_marked_in_place(&mut self) -> bool {
+        self.header().is_ok_and(|header| is_plain(&header) && is_marked(&header) && marked_generation(&header) != 0)
+    }
+
+    /// Gives the database up for a copy that has its name, to which the logs belong as to this one.
+    pub(crate) fn leave_to_copy(&mut self) {
+        self.abandon();
+        self.let_go();
+    }
+
+    /// Lets go of the logs and of the lock: what uses these files from now on is not this.
+    fn let_go(&mut self) {
+        self.deltas = Deltas::default();
+        self.wal_file = None;
+        self._lock = None;
     }
 
     /// Gives the database up as it is now, and puts the logs aside, which do not belong to it. The files are good for nothing more.
@@ -479,7 +543,7 @@ impl DurableFiles {
                 moved = moved.and(crate::owner::move_aside(&path));
             }
         }
-        self._lock = None;
+        self.let_go();
         moved
     }
 

@@ -153,7 +153,7 @@ fn a_database_that_is_moved_while_open_takes_its_commits_along() {
 #[test]
 fn a_backup_that_is_copied_over_an_open_database_stays() {
     for options in ["window=0", "window=30", "window=0&log=wal", "window=30&log=wal"] {
-        for (journal, rows) in [("delete", 400), ("wal", 400), ("delete", 1), ("wal", 399), ("delete", 0)] {
+        for (journal, rows) in [("delete", 400), ("wal", 400), ("delete", 1), ("wal", 399), ("delete", 2)] {
             let context = format!("{options} {journal} {rows}");
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("x.db");
@@ -168,8 +168,12 @@ fn a_backup_that_is_copied_over_an_open_database_stays() {
             let database = open_with(&path, options);
             set_journal(&database, journal);
             let insert = "INSERT INTO t (v) VALUES (randomblob(900))";
-            for _ in 0..rows {
+            for row in 0..rows {
                 database.execute(insert, []).unwrap();
+                if row == 0 {
+                    // A backup that is as the file in place would change nothing but its times.
+                    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
+                }
             }
             // In place, as it was opened, and longer than the system's clock ticks after the last change.
             std::thread::sleep(Duration::from_millis(20));
@@ -204,19 +208,111 @@ fn a_backup_that_is_copied_over_an_open_database_stays() {
 /// The file is as SQLite has made it: nothing but its times has changed.
 #[test]
 fn who_reads_an_open_database_does_it_no_harm() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.db");
-    let database = open_with(&path, "window=0");
-    database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
-    std::thread::sleep(Duration::from_millis(20));
-    // A copy, other rights, another time, and another name.
-    std::fs::copy(&path, directory.path().join("copy")).unwrap();
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    std::fs::hard_link(&path, directory.path().join("link")).unwrap();
-    database.execute("INSERT INTO t VALUES (2)", []).unwrap();
-    let file = std::fs::File::options().append(true).open(&path).unwrap();
-    file.set_modified(std::time::SystemTime::now()).unwrap();
-    database.execute("INSERT INTO t VALUES (3)", []).unwrap();
-    assert_eq!(numbers(&database), [1, 2, 3]);
-    database.close().unwrap();
+    for (options, journal) in
+        [("window=0", "delete"), ("window=30", "delete"), ("window=0", "wal"), ("window=30&log=wal", "wal")]
+    {
+        for before in 0..3 {
+            let context = format!("{options} {journal} {before}");
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("x.db");
+            plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+            let database = open_with(&path, options);
+            set_journal(&database, journal);
+            // Without a record, with a plain file that was asked for, and with records.
+            for number in 0..before {
+                database.execute("INSERT INTO t VALUES (?1)", [number]).unwrap();
+                if number == 0 {
+                    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            // A copy, other rights, another time, and another name.
+            std::fs::copy(&path, directory.path().join("copy")).unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            std::fs::hard_link(&path, directory.path().join("link")).unwrap();
+            let touch =
+                || std::fs::File::options().append(true).open(&path).unwrap().set_modified(std::time::SystemTime::now());
+            for number in before..before + 4 {
+                touch().unwrap();
+                let inserted = database.execute("INSERT INTO t VALUES (?1)", [number]);
+                inserted.unwrap_or_else(|error| panic!("{context}: {error}"));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            touch().unwrap();
+            assert_eq!(numbers(&database), Vec::from_iter(0..before + 4), "{context}");
+            database.close().unwrap();
+            assert_eq!(numbers(&plain(&path)), Vec::from_iter(0..before + 4), "{context}");
+        }
+    }
+}
+
+/// As `dd` or a hexadecimal editor does. Neither the length nor the header shows that.
+#[test]
+fn what_is_written_into_the_middle_of_an_open_database_stays() {
+    for options in ["window=0", "window=30"] {
+        for records in [0, 5] {
+            let context = format!("{options} {records}");
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("x.db");
+            plain(&path).execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+            let database = open_with(&path, options);
+            for number in 0..records {
+                database.execute("INSERT INTO t VALUES (?1)", [number]).unwrap();
+            }
+            numbers(&database);
+            std::thread::sleep(Duration::from_millis(20));
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"foreign", 4096 + 100).unwrap();
+            let after = std::fs::read(&path).unwrap();
+            let error = database.execute("INSERT INTO t VALUES (2)", []).err();
+            let code = error.and_then(|error| error.sqlite_error_code());
+            assert_eq!(code, Some(rusqlite::ErrorCode::SystemIoFailure), "{context}");
+            drop(database);
+            assert_eq!(std::fs::read(&path).unwrap(), after, "{context}");
+        }
+    }
+}
+
+/// As `sed -i`, `rsync`, and an editor do: another file, with the mark of the log, gets the name of the database.
+#[test]
+fn a_copy_that_takes_the_name_of_an_open_database_has_its_log() {
+    for options in ["window=0", "window=30"] {
+        for (records, changes) in [(5, false), (5, true), (0, false)] {
+            for closes in [false, true] {
+                let context = format!("{options} {records} {changes} {closes}");
+                let directory = tempfile::tempdir().unwrap();
+                let path = directory.path().join("x.db");
+                plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+                let database = open_with(&path, options);
+                for number in 0..records {
+                    database.execute("INSERT INTO t VALUES (?1)", [number]).unwrap();
+                    database.query_row("PRAGMA ebbpool_flush", [], |_| Ok(())).unwrap();
+                }
+                let copy = directory.path().join("copy");
+                let mut content = std::fs::read(&path).unwrap();
+                if changes {
+                    content[4096 + 100] ^= 1;
+                }
+                std::fs::write(&copy, content).unwrap();
+                std::fs::rename(&copy, &path).unwrap();
+                if !closes {
+                    let inserted = database.execute("INSERT INTO t VALUES (99)", []);
+                    assert!(inserted.is_err(), "{context}");
+                }
+                drop(database);
+                let again = open_with(&path, options);
+                let found = again.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
+                if changes {
+                    // The log is there, and under its name it makes the copy one that nothing can read.
+                    assert!(found.is_err(), "{context}");
+                    assert!(directory.path().join("x.db-ebb.stale").exists(), "{context}");
+                } else {
+                    assert_eq!(found.ok(), Some(records), "{context}");
+                    again.execute("INSERT INTO t VALUES (100)", []).unwrap();
+                    again.close().unwrap();
+                    assert_eq!(numbers(&plain(&path)).len() as i64, records + 1, "{context}");
+                }
+            }
+        }
+    }
 }
