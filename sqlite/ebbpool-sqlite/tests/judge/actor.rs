@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -33,12 +34,22 @@ pub enum Request {
     },
     /// Opens a file, reads it, and closes it; copies it if there is another path.
     Read(PathBuf, Option<PathBuf>),
+    /// Opens a database through another copy of SQLite, runs a statement there, or closes it again.
+    Second(Second),
     /// From now on the process has no more rights than anyone.
     LoseRights,
     /// Ends without closing anything.
     Exit,
     /// Closes everything, and ends.
     Quit,
+}
+
+/// What another copy of SQLite in a process is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Second {
+    Open(PathBuf),
+    Sql(String),
+    Close,
 }
 
 /// What a process answers.
@@ -59,6 +70,7 @@ struct Actor {
     /// Closed in a child, so that the judge sees when its parent ends.
     descriptor: i32,
     connections: BTreeMap<usize, Connection>,
+    second: Option<SecondCopy>,
 }
 
 /// The life of a process that the judge has started: `EBBPOOL_ACTOR` has its number and the judge's socket.
@@ -67,7 +79,7 @@ pub fn live() {
         return;
     };
     let (name, socket) = text.split_once(' ').unwrap();
-    let mut actor = Actor { socket: socket.into(), descriptor: -1, connections: BTreeMap::new() };
+    let mut actor = Actor { socket: socket.into(), descriptor: -1, connections: BTreeMap::new(), second: None };
     actor.serve(name.parse().unwrap());
 }
 
@@ -108,21 +120,35 @@ impl Actor {
             },
             Request::Fork { name, is_daemon } => return self.fork(name, is_daemon),
             Request::Read(path, copy) => done(read(&path, copy.as_deref())),
+            Request::Second(what) => done(self.use_second(what)),
             Request::LoseRights => {
                 // SAFETY: the calls only change the rights of this process.
                 let answer = unsafe { libc::setgid(65534) | libc::setuid(65534) };
                 done(if answer == 0 { Ok(Vec::new()) } else { Err(answer) })
             }
             Request::Exit => {
+                std::mem::forget(self.second.take());
                 std::mem::forget(std::mem::take(&mut self.connections));
                 std::process::exit(0);
             }
             Request::Quit => {
+                self.second = None;
                 self.connections.clear();
                 std::process::exit(0);
             }
         };
         Some(Reply { answer: outcome.answer, is_idle: outcome.is_idle })
+    }
+
+    fn use_second(&mut self, what: Second) -> Result<Vec<String>, i32> {
+        match what {
+            Second::Open(path) => self.second = Some(SecondCopy::open(&path)?),
+            Second::Sql(text) => {
+                self.second.as_ref().ok_or(rusqlite::ffi::SQLITE_MISUSE)?.run(&text)?;
+            }
+            Second::Close => self.second = None,
+        }
+        Ok(Vec::new())
     }
 
     fn open(&mut self, c: usize, path: &Path, options: &str, is_read_only: bool) -> Outcome {
@@ -163,6 +189,67 @@ impl Actor {
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         }
         Some(Reply { answer: if child > 0 { Ok(Vec::new()) } else { Err(child) }, is_idle: true })
+    }
+}
+
+type Open = unsafe extern "C" fn(*const c_char, *mut *mut c_void, i32, *const c_char) -> i32;
+type Exec = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, *const c_void, *const c_void) -> i32;
+type Close = unsafe extern "C" fn(*mut c_void) -> i32;
+
+/// A database that the system's SQLite has open, which knows nothing of the one in this program.
+struct SecondCopy {
+    database: *mut c_void,
+    exec: Exec,
+    close: Close,
+}
+
+/// A function of the system's SQLite; `None` if there is none.
+fn of_second(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the names end with a zero; loading the library again does no harm.
+    let found = unsafe {
+        let library = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if library.is_null() { library } else { libc::dlsym(library, name.as_ptr()) }
+    };
+    (!found.is_null()).then_some(found)
+}
+
+/// True if the system has an SQLite of its own.
+pub fn has_second() -> bool {
+    of_second(c"sqlite3_open_v2").is_some()
+}
+
+impl SecondCopy {
+    fn open(path: &Path) -> Result<SecondCopy, i32> {
+        let function = |name| of_second(name).ok_or(rusqlite::ffi::SQLITE_NOTFOUND);
+        // SAFETY: these are SQLite's functions, with the types that its interface says.
+        let (open, exec, close) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Open>(function(c"sqlite3_open_v2")?),
+                std::mem::transmute::<*mut c_void, Exec>(function(c"sqlite3_exec")?),
+                std::mem::transmute::<*mut c_void, Close>(function(c"sqlite3_close")?),
+            )
+        };
+        let name = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        let mut second = SecondCopy { database: std::ptr::null_mut(), exec, close };
+        // SAFETY: the name ends with a zero, and the handle is closed once.
+        let code = unsafe { open(name.as_ptr(), &mut second.database, rusqlite::ffi::SQLITE_OPEN_READWRITE, std::ptr::null()) };
+        if code == 0 { Ok(second) } else { Err(code) }
+    }
+
+    fn run(&self, text: &str) -> Result<(), i32> {
+        let (text, null) = (CString::new(text).unwrap(), std::ptr::null());
+        // SAFETY: the database is open, and the text ends with a zero.
+        match unsafe { (self.exec)(self.database, text.as_ptr(), null, null, null.cast()) } {
+            0 => Ok(()),
+            code => Err(code),
+        }
+    }
+}
+
+impl Drop for SecondCopy {
+    fn drop(&mut self) {
+        // SAFETY: the database is not used afterwards.
+        unsafe { (self.close)(self.database) };
     }
 }
 

@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, ffi};
 use tempfile::TempDir;
 
-use crate::actor::{Reply, Request};
+use crate::actor::{Reply, Request, Second, has_second};
 use crate::bench::Bench;
 use crate::history::{History, open_scratch};
 use crate::lockstep::{Run, Stop};
@@ -23,6 +23,8 @@ use crate::trace;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Connections of one process.
 pub const CONNECTIONS: usize = 3;
+/// The number of the connection of another copy of SQLite.
+const SECOND: usize = CONNECTIONS;
 /// Processes of a program.
 pub const PROCESSES: usize = 5;
 
@@ -45,6 +47,17 @@ pub enum RealStep {
     Copy(usize, usize),
     /// Deletes `-ebb`, also while a process has it open.
     Unlink,
+    /// Another copy of SQLite in the process opens the database, or closes it.
+    Second(usize),
+    SecondSql(usize, &'static str),
+    /// Another program, which knows nothing of SQLite, changes the time of the file.
+    Touch,
+    /// It writes an earlier content of the database over the file.
+    Restore(usize),
+    /// It puts a copy of the file in its place, as `sed -i` does.
+    PutCopy,
+    /// The process is stopped for a moment.
+    Pause(usize),
     Kill(usize),
     /// Ends without closing.
     Exit(usize),
@@ -89,6 +102,8 @@ struct Process {
     opened: BTreeMap<usize, Opened>,
     /// Connections of the parent at the time of the fork.
     inherited: Vec<usize>,
+    /// Another copy of SQLite has the database open.
+    has_second: bool,
 }
 
 struct Real<'a> {
@@ -154,10 +169,19 @@ impl Drop for Process {
 }
 
 /// Kills a process that this one, or a process that it has started, has begun.
-#[allow(unsafe_code)]
 fn kill(id: i32) {
+    signal(id, libc::SIGKILL);
+}
+
+#[allow(unsafe_code)]
+fn signal(id: i32, signal: i32) {
     // SAFETY: the call only sends a signal.
-    unsafe { libc::kill(id, libc::SIGKILL) };
+    unsafe { libc::kill(id, signal) };
+}
+
+/// Waits until the time of a file that is written from now on is another one.
+fn tick() {
+    std::thread::sleep(Duration::from_millis(12));
 }
 
 /// True if the processes are root's.
@@ -232,6 +256,23 @@ impl Real<'_> {
                 self.has_lost_log |= is_there;
                 Ok(())
             }
+            RealStep::Second(p) => self.second(p),
+            RealStep::SecondSql(p, text) => self.second_sql(p, text),
+            RealStep::Touch => {
+                tick();
+                std::fs::File::open(self.path()).unwrap().set_modified(SystemTime::now()).unwrap();
+                Ok(())
+            }
+            RealStep::Restore(state) => self.restore(state),
+            RealStep::PutCopy => self.put_copy(),
+            RealStep::Pause(p) => {
+                if let Some(process) = self.processes.get(&p) {
+                    signal(process.id, libc::SIGSTOP);
+                    tick();
+                    signal(process.id, libc::SIGCONT);
+                }
+                Ok(())
+            }
             RealStep::Kill(p) => self.kill(p),
             RealStep::Exit(p) => self.leave(p, Request::Exit),
             RealStep::Quit(p) => self.leave(p, Request::Quit),
@@ -283,7 +324,7 @@ impl Real<'_> {
         let Some(id) = id else {
             return Err(Stop::Hang(format!("process {p} does not begin")));
         };
-        let process = Process { stream, lines, id, child, opened: BTreeMap::new(), inherited };
+        let process = Process { stream, lines, id, child, opened: BTreeMap::new(), inherited, has_second: false };
         self.processes.insert(p, process);
         Ok(())
     }
@@ -309,7 +350,7 @@ impl Real<'_> {
         let Some(parent) = self.processes.get(&p) else {
             return Ok(());
         };
-        if self.processes.contains_key(&q) {
+        if self.processes.contains_key(&q) || parent.has_second {
             return Ok(());
         }
         let mut inherited: Vec<usize> = parent.opened.keys().copied().collect();
@@ -323,7 +364,11 @@ impl Real<'_> {
 
     fn others_have(&self, p: usize) -> bool {
         let mut others = self.processes.iter().filter(|(other, _)| **other != p);
-        others.any(|(_, process)| !process.opened.is_empty())
+        others.any(|(_, process)| !process.opened.is_empty()) || self.has_second()
+    }
+
+    fn has_second(&self) -> bool {
+        self.processes.values().any(|process| process.has_second)
     }
 
     fn open(&mut self, p: usize, c: usize, window: u32, is_read_only: bool) -> Run<()> {
@@ -515,17 +560,9 @@ impl Real<'_> {
     /// All others close; then the database is looked at without the library, and with it.
     fn judge(&mut self) -> Run<()> {
         self.tally.recoveries += 1;
-        let open: Vec<(usize, usize)> = self.plain.keys().copied().collect();
         // Closing must not raise what has to survive: a connection that found the database locked has taken nothing over.
         let floor = self.history.floor(DATABASE);
-        for (p, c) in open {
-            if let Some(process) = self.processes.get_mut(&p) {
-                process.opened.remove(&c);
-                self.ask(p, Request::Close(c))?;
-            }
-        }
-        self.plain.clear();
-        self.note();
+        self.close_all()?;
         let without = self.without_the_library()?;
         if self.find(&without, 0)?.is_none() {
             return Err(self.compare_with_last("without the library", &without)?);
@@ -539,12 +576,7 @@ impl Real<'_> {
             return Err(self.compare_with_last("recovered", &dump)?);
         };
         let content = self.content(state)?;
-        let files = [("/real/x.db".to_owned(), content.file.clone().into())];
-        self.bench.plain.put(files.into_iter().collect());
-        self.bench.plain.fix_directory(self.is_fixed);
-        self.bench.plain.take_changed();
-        self.history.begin(self.bench.plain.files(), 0);
-        self.has_lost_log = false;
+        self.begin_with(&content.file);
         Ok(())
     }
 
@@ -604,12 +636,119 @@ impl Real<'_> {
         self.ask(p, Request::Read(path, None)).map(drop)
     }
 
+    // Another copy of SQLite.
+
+    fn second(&mut self, p: usize) -> Run<()> {
+        let Some(process) = self.processes.get(&p).filter(|_| has_second() && !self.is_fixed) else {
+            return Ok(());
+        };
+        if process.has_second {
+            self.ask(p, Request::Second(Second::Close))?;
+            self.plain.remove(&(p, SECOND));
+            self.note();
+        } else {
+            self.ask(p, Request::Second(Second::Open(self.path())))?;
+            let plain = self.open_plain(false).map_err(|error| format!("plain: {error}"))?;
+            self.plain.insert((p, SECOND), plain);
+        }
+        let process = self.processes.get_mut(&p).expect("it has answered");
+        process.has_second = !process.has_second;
+        self.closed();
+        Ok(())
+    }
+
+    fn second_sql(&mut self, p: usize, text: &'static str) -> Run<()> {
+        if self.processes.get(&p).is_none_or(|process| !process.has_second) || text.contains("ebbpool") {
+            return Ok(());
+        }
+        let ours = self.ask(p, Request::Second(Second::Sql(text.into())))?;
+        // Marked as having a log, it is for reading only.
+        let is_refused = [ffi::SQLITE_BUSY, ffi::SQLITE_READONLY].contains(&(ours.code() & 0xff));
+        let has_owner = self.processes.values().any(|process| !process.opened.is_empty());
+        if is_refused && has_owner {
+            self.tally.pay(Price::OneProcess);
+            return Ok(());
+        }
+        let plain = sql::run(&self.plain[&(p, SECOND)], text);
+        if ours.code() & 0xff != plain.code() & 0xff {
+            return Err(format!("{text} of the second copy in {p}: ours {ours:?}, plain {plain:?}").into());
+        }
+        if self.note() {
+            self.history.raise(DATABASE, self.history.last());
+        }
+        Ok(())
+    }
+
+    // Other programs.
+
+    /// What was restored stays, whatever the owner has in memory and in its log.
+    fn restore(&mut self, state: usize) -> Run<()> {
+        // With SQLite's own VFS it does what it does there.
+        if self.is_fixed || self.had_reader || self.has_second() {
+            return Ok(());
+        }
+        let content = self.content(state % (self.history.last() + 1))?;
+        if std::fs::read(self.path()).unwrap_or_default() == content.file {
+            return Ok(());
+        }
+        tick();
+        std::fs::write(self.path(), &content.file).unwrap();
+        self.close_all()?;
+        let found = self.dump().map_err(|why| format!("restored: {why}"))?;
+        if without_mode(&found) != without_mode(&content.dump) {
+            return Err(format!("restored: {}", sql::difference(&found, &content.dump)).into());
+        }
+        self.begin_with(&content.file);
+        Ok(())
+    }
+
+    /// The copy has what was durable.
+    fn put_copy(&mut self) -> Run<()> {
+        if self.is_fixed || self.had_reader || self.has_second() || self.has_lost_log {
+            return Ok(());
+        }
+        let copy = self.directory.path().join("files/copy");
+        std::fs::copy(self.path(), &copy).unwrap();
+        std::fs::rename(&copy, self.path()).unwrap();
+        self.judge()
+    }
+
+    /// All connections close.
+    fn close_all(&mut self) -> Run<()> {
+        let open: Vec<(usize, usize)> = self.plain.keys().copied().collect();
+        for (p, c) in open {
+            if let Some(process) = self.processes.get_mut(&p) {
+                if c == SECOND {
+                    process.has_second = false;
+                    self.ask(p, Request::Second(Second::Close))?;
+                    continue;
+                }
+                process.opened.remove(&c);
+                self.ask(p, Request::Close(c))?;
+            }
+        }
+        self.plain.clear();
+        self.note();
+        Ok(())
+    }
+
+    /// Both worlds go on with the same file.
+    fn begin_with(&mut self, file: &[u8]) {
+        let files = [("/real/x.db".to_owned(), file.to_vec().into())];
+        self.bench.plain.put(files.into_iter().collect());
+        self.bench.plain.fix_directory(self.is_fixed);
+        self.bench.plain.take_changed();
+        self.history.begin(self.bench.plain.files(), 0);
+        self.has_lost_log = false;
+    }
+
     /// True if a process would lose a lock of SQLite's own VFS by closing the database file.
     fn would_lose_lock(&mut self, p: usize) -> bool {
         // With a WAL a connection has a lock as long as it is open.
         let has_lock = |database: &Connection| self.had_reader || !database.is_autocommit();
         let mut own = self.plain.iter().filter(|((of, _), _)| *of == p);
-        let would_lose = (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
+        let has_second = self.processes.get(&p).is_some_and(|process| process.has_second);
+        let would_lose = has_second || (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
         if would_lose {
             self.tally.pay(Price::LostLock);
         }

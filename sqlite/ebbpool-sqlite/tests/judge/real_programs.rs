@@ -54,6 +54,12 @@ fn step(random: &mut Rng, is_fixed: bool) -> RealStep {
         44..=46 => RealStep::Kill(p),
         47 => RealStep::Exit(p),
         48..=49 => RealStep::Quit(p),
+        50 | 51 => RealStep::Second(p),
+        52..=54 => RealStep::SecondSql(p, text(random)),
+        55 => RealStep::Touch,
+        56 => RealStep::Restore(random.usize(0..60)),
+        57 => RealStep::PutCopy,
+        58 => RealStep::Pause(p),
         _ => RealStep::Sql(p, c, text(random)),
     }
 }
@@ -61,7 +67,7 @@ fn step(random: &mut Rng, is_fixed: bool) -> RealStep {
 fn text(random: &mut Rng) -> &'static str {
     let key = random.u32(0..60);
     let text = match random.u32(0..20) {
-        0 => "BEGIN IMMEDIATE".into(),
+        0 => ["BEGIN IMMEDIATE", "BEGIN"][random.usize(0..2)].into(),
         1 | 2 => "COMMIT".into(),
         3 => "ROLLBACK".into(),
         4 => "PRAGMA wal_checkpoint(TRUNCATE)".into(),
