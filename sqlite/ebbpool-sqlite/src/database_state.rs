@@ -11,6 +11,7 @@
 
 mod commit;
 mod epoch;
+mod frames;
 mod taken_back;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,6 +33,7 @@ use crate::wal_log::WalCursor;
 pub(crate) use commit::Transaction;
 pub(crate) use epoch::Flight;
 use epoch::Waiting;
+pub(crate) use frames::PageInWal;
 
 /// The page size before SQLite says otherwise.
 const USUAL_PAGE: usize = 4096;
@@ -89,6 +91,8 @@ pub(crate) struct DatabaseState {
     flying_since: Option<Waiting>,
     /// Frames of SQLite's WAL that are in `pending` or durable, and the checksum up to there.
     wal_taken: Option<WalCursor>,
+    /// What is not in SQLite's WAL of its frames.
+    frames: frames::WalFrames,
     /// What the writer of SQLite's WAL is about to commit.
     writing: commit::WalWriting,
     prepared: Option<commit::Prepared>,
@@ -172,6 +176,7 @@ impl DatabaseState {
             waiting: None,
             flying_since: None,
             wal_taken: None,
+            frames: frames::WalFrames::default(),
             writing: commit::WalWriting::default(),
             prepared: None,
             last_commit: None,

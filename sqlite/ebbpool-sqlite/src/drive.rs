@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::database_state::{DatabaseState, PageSource, Transaction};
+use crate::database_state::{DatabaseState, PageInWal, PageSource, Transaction};
+use crate::ffi;
 use crate::health::HealthNote;
 use crate::instance::Instance;
 use crate::shared::{Ownership, SharedDatabase};
@@ -74,13 +75,18 @@ impl Instance {
             }
         };
         // Read without the lock of the state, which readers need.
-        let lagging = shared.with_state(self.now(), |state| Ok(state.lagging_pages(&flight)))?;
-        let memory = shared.with_state(self.now(), |state| Ok(state.memory.clone()))?;
+        let (lagging, of_snapshots, memory) = shared.with_state(self.now(), |state| {
+            Ok((state.lagging_pages(&flight), state.pages_of_snapshots(&flight), state.memory.clone()))
+        })?;
         let mut before = HashMap::new();
         for page in lagging {
-            if let Ok(old) = pages.read(page, |old| memory.store_surely(old)) {
+            if let Ok(old) = pages.read(page, |old| memory.store_earlier(old)) {
                 before.insert(page, Arc::new(old));
             }
+        }
+        for page in of_snapshots {
+            // The state reads those again, from the pool.
+            let _ = pages.read(page, |_| ());
         }
         let landed = shared.with_state(self.now(), |state| state.land(flight, change, before));
         if !store.is_closing
@@ -317,16 +323,34 @@ impl Instance {
             ))
         })?;
         if is_urgent {
-            self.with_store(shared, |store| self.epoch_with(shared, store, Some(transaction)))?;
+            self.with_store(shared, |store| {
+                self.or_after_checkpoint(shared, store, |store| self.epoch_with(shared, store, Some(transaction)))
+            })?;
         } else if room > figures.room {
             self.with_store(shared, |store| {
                 self.refuse_foreign(shared, store)?;
-                store.make_room(room)
+                self.or_after_checkpoint(shared, store, |store| store.make_room(room))
             })?;
         } else {
             self.look_for_foreign(shared)?;
         }
         Ok(is_urgent)
+    }
+
+    /// Does what needs room for the log; on a full disk once more, after what the log has was brought in place.
+    fn or_after_checkpoint(
+        &self,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
+        work: impl Fn(&mut DurableFiles) -> SqliteResult<()>,
+    ) -> SqliteResult<()> {
+        match work(store) {
+            Err(SqliteCode(ffi::FULL)) if !store.is_in_place() => {
+                self.bring_in_place(shared, store, false)?;
+                work(store)
+            }
+            done => done,
+        }
     }
 
     /// Writes to SQLite's WAL, and prepares the commit that this completes.
@@ -484,6 +508,28 @@ impl Instance {
             done += self.read_part(shared, at + done as u64, &mut into[done..there])?;
         }
         Ok(there == into.len())
+    }
+
+    /// Reads SQLite's WAL, zeros beyond the end, and returns true if all bytes were there.
+    pub(crate) fn read_wal(&self, shared: &SharedDatabase, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
+        let mut done = 0;
+        loop {
+            let rest = &mut into[done..];
+            let (is_whole, part) = self.with_state(shared, |state| state.read_wal(at + done as u64, rest))?;
+            let Some(PageInWal { done: before, page, within, source: PageSource::Pool { pages, stored, moves } }) = part else {
+                return Ok(is_whole);
+            };
+            let target = &mut rest[before..];
+            let count = pages.read(page, |bytes| {
+                let count = target.len().min(bytes.len() - within);
+                target[..count].copy_from_slice(&bytes[within..within + count]);
+                count
+            })?;
+            // Otherwise an epoch has come in between, and the frame may be elsewhere now.
+            if stored.moves() == moves {
+                done += before + count;
+            }
+        }
     }
 
     /// Reads within a page, and returns the number of bytes.

@@ -246,6 +246,7 @@ pub(crate) unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: 
     let code = guarded(|| {
         is_whole = match open.kind {
             Kind::Main => read_main(open, at as u64, into)?,
+            Kind::Wal => open.instance.read_wal(&open.shared, at as u64, into)?,
             kind => open.with(|state| match virtual_file(state, kind) {
                 Some(virtual_file) => {
                     let is_whole = virtual_file.read(at as u64, into);
@@ -382,6 +383,7 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
         }
         length = open.with(|state| match kind {
             Kind::Main => Ok(state.length()),
+            Kind::Wal if state.index_is_wanted()? => Ok(0),
             kind => Ok(virtual_file(state, kind).as_ref().map_or(0, VirtualFile::length)),
         })?;
         Ok(())

@@ -23,6 +23,43 @@
 //! database. One process at a time may have the database open, and a child of `fork` opens databases of its own.
 //! `docs/sqlite.md` of the project has each difference from plain SQLite, with the test that shows it, and how to use the
 //! library from programs that cannot be changed.
+//!
+//! # What it relies on
+//!
+//! The library has a database to itself only as long as these hold. Each is looked at before something relies on it:
+//!
+//! 1. **It calls the SQLite of its caller.** A process may have several copies, under any name. Each call of `sqlite3_open*` through the
+//!    preloaded library finds the copy by its return address (`dlopen` with `RTLD_NOLOAD`). A caller that is hidden by a tail call is
+//!    refused where there are several copies. `each_copy_of_sqlite_in_a_process_opens_databases_of_its_own`
+//! 2. **No other opener has the database locked**, in this process or another. Before anything is recovered or opened
+//!    `fcntl(F_OFD_GETLK)` asks, with which locks of every kind conflict; the owner has such a lock. Otherwise `SQLITE_BUSY`.
+//!    `a_second_copy_of_sqlite_that_came_first_loses_nothing`
+//! 3. **Closing a descriptor drops no lock of another copy.** Before it is closed, `/proc/locks` says whether this process has locks of
+//!    the usual kind on the file; then it stays open, for the next use. The same test.
+//! 4. **No other program writes the file.** `stat`, and the header, before each commit, epoch and slice of a checkpoint, when another
+//!    connection is opened, and before a read, at most every 10 ms. Where only the time differs, the pages in memory are compared with
+//!    the file. Otherwise `SQLITE_IOERR` and words on standard error: the file stays as it is, the logs get names in `.stale`.
+//!    `a_backup_that_is_copied_over_an_open_database_stays`, `what_is_written_into_the_middle_of_an_open_database_stays`,
+//!    `who_reads_an_open_database_does_it_no_harm`
+//! 5. **The file keeps its name.** `stat`, at the same times. Commits go to where the file is, and a new connection opens what has the name.
+//!    A copy with the mark of the log gets the log, too. `a_database_that_is_moved_while_open_takes_its_commits_along`,
+//!    `a_copy_that_takes_the_name_of_an_open_database_has_its_log`
+//! 6. **The logs keep theirs.** `stat`, before each epoch: what a lost one held goes in place from its open file.
+//!    `nothing_is_lost_after_the_log_was_deleted_under_its_owner`
+//! 7. **File and directory are one mount, and the directory can be written.** `statx` (`STATX_MNT_ID`) and `faccessat`, at opening.
+//!    Otherwise SQLite's own VFS serves the database, and `status` says why.
+//!    `a_database_that_is_mounted_without_its_directory_has_no_logs_there`
+//! 8. **There is room.** `fallocate`, before each commit; otherwise `SQLITE_FULL`. What exceeds memory goes to a file without a name beside
+//!    the database (`O_TMPFILE`). `a_transaction_larger_than_memory_needs_no_directory_for_temporary_files`
+//! 9. **The process is the one that opened the database.** `getpid`, at each call: a child of `fork` gets `SQLITE_MISUSE`.
+//!    `a_child_cannot_use_what_it_inherited`
+//! 10. **The process runs.** A window is one of running time (`CLOCK_MONOTONIC`): while the process is stopped, or the machine suspended,
+//!     nothing is written, and a kill then loses what was not durable before.
+//!
+//! Not noticed: another program's write in the middle of the file, within one tick of the system's clock (4 ms) after a write of
+//! this process, or to pages that are not in memory, or on a file system of another computer, where times do not count, as long as
+//! length and header stay as they were. A backup that is byte for byte what is in place changes nothing, and the newer
+//! commits stay.
 
 mod code;
 mod counters;
@@ -54,7 +91,6 @@ mod mirror;
 mod options;
 mod owner;
 mod page_cache;
-mod parameters;
 #[cfg(target_os = "linux")]
 pub mod plain;
 mod pragma;

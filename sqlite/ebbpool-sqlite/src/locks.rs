@@ -1,5 +1,6 @@
 //! Locks between the handles of this process. The lock of the real file stops other processes.
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +81,10 @@ impl FileLocks {
 const SLOTS: usize = 8;
 /// The slot of the writer.
 pub(crate) const WRITER: usize = 0;
+/// That of who makes a checkpoint.
+const CHECKPOINTER: usize = 1;
+/// The slots of readers that read the WAL. The one before is that of readers of the main file alone.
+const READERS: std::ops::Range<usize> = 4..SLOTS;
 
 /// A region of the index of SQLite's WAL. A handle that has mapped it shares it: SQLite uses it until it unmaps it, whatever has
 /// become of the database.
@@ -92,6 +97,8 @@ pub(crate) struct WalIndex {
     pub(crate) users: u32,
     shared: [u32; SLOTS],
     alone: [Option<u64>; SLOTS],
+    /// The last frame that each handle reads which reads the WAL.
+    snapshots: HashMap<u64, u64>,
 }
 
 /// The slots that one handle has locked, as bits.
@@ -128,13 +135,16 @@ impl WalIndex {
             } else if held.shared & bit == 0 {
                 self.shared[slot] += 1;
                 held.shared |= bit;
+                if READERS.contains(&slot) {
+                    self.snapshots.insert(handle, self.last_frame().unwrap_or(0));
+                }
             }
         }
         Ok(writes)
     }
 
     /// Unlocks slots of a handle.
-    pub(crate) fn unlock(&mut self, held: &mut Slots, slots: std::ops::Range<usize>) {
+    pub(crate) fn unlock(&mut self, handle: u64, held: &mut Slots, slots: std::ops::Range<usize>) {
         for slot in slots.start..slots.end.min(SLOTS) {
             let bit = 1 << slot;
             if held.alone & bit != 0 {
@@ -146,6 +156,29 @@ impl WalIndex {
                 held.shared &= !bit;
             }
         }
+        if READERS.clone().all(|slot| held.shared >> slot & 1 == 0) {
+            self.snapshots.remove(&handle);
+        }
+    }
+
+    /// A handle that reads has committed, and reads that as well.
+    pub(crate) fn take_newest_snapshot(&mut self, handle: u64) {
+        let last = self.last_frame().unwrap_or(0);
+        if let Some(snapshot) = self.snapshots.get_mut(&handle) {
+            *snapshot = last;
+        }
+    }
+
+    /// True if a handle reads a frame, or the next one that begins to read would, while `next` is the next frame of the same page. The
+    /// writer may read all that it has not committed yet: for their checksums, for example (wal.c: `walRewriteChecksums`). A checkpoint
+    /// reads what was the newest frame of each page some time after it has locked its slot.
+    pub(crate) fn shows(&self, frame: u64, next: u64) -> bool {
+        let Some(newest) = self.last_frame() else {
+            return true;
+        };
+        frame > newest
+            || self.alone[CHECKPOINTER].is_some()
+            || self.snapshots.values().chain([&newest]).any(|last| (frame..next).contains(last))
     }
 
     /// True if no handle has a slot locked.
@@ -169,8 +202,8 @@ impl WalIndex {
     }
 
     /// Drops all locks of a handle, and the index with its last user.
-    pub(crate) fn leave(&mut self, held: &mut Slots) {
-        self.unlock(held, 0..SLOTS);
+    pub(crate) fn leave(&mut self, handle: u64, held: &mut Slots) {
+        self.unlock(handle, held, 0..SLOTS);
         self.users = self.users.saturating_sub(1);
         if self.users == 0 {
             self.regions.clear();

@@ -13,8 +13,10 @@ use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::{BaseVfs, TemporaryFile};
 use crate::sync::lock;
 
-/// Bytes of a piece of a [`VirtualFile`].
+/// Bytes of a piece of a [`VirtualFile`] without frames.
 const PIECE: usize = 1 << 16;
+/// Bytes of the header of a frame.
+const FRAME: usize = crate::wal_log::FRAME as usize;
 
 /// The memory of one database, and its temporary file.
 #[derive(Clone)]
@@ -97,8 +99,8 @@ enum Residence {
     Memory(Box<[u8]>),
     /// Where the image begins in the temporary file.
     Spilled(u64),
-    /// A part of a spilled image, and where it begins in the temporary file.
-    Part(#[expect(dead_code, reason = "holds the space")] Arc<Image>, u64),
+    /// A part of another image, from an offset on.
+    Part(Arc<Image>, usize),
 }
 
 impl Memory {
@@ -152,9 +154,14 @@ impl Memory {
 
     /// Stores bytes.
     pub(crate) fn store(&self, bytes: &[u8]) -> SqliteResult<Image> {
+        self.store_within(self.shared.limit, bytes)
+    }
+
+    /// Stores bytes in memory if it has no more than some bytes then.
+    fn store_within(&self, most: usize, bytes: &[u8]) -> SqliteResult<Image> {
         let shared = &*self.shared;
         let used = shared.used.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        let place = if used <= shared.limit {
+        let place = if used <= most {
             shared.most.fetch_max(used, Ordering::Relaxed);
             Residence::Memory(bytes.into())
         } else {
@@ -178,7 +185,17 @@ impl Memory {
 
     /// Stores bytes that must not be lost: in memory, beyond the limit, where the temporary file fails.
     pub(crate) fn store_surely(&self, bytes: &[u8]) -> Image {
-        self.store(bytes).unwrap_or_else(|_| {
+        self.store_within_or_beyond(self.shared.limit, bytes)
+    }
+
+    /// The same for an earlier version of a page, which stays as long as a reader needs it: a quarter of the memory is for what
+    /// comes and goes.
+    pub(crate) fn store_earlier(&self, bytes: &[u8]) -> Image {
+        self.store_within_or_beyond(self.shared.limit / 4 * 3, bytes)
+    }
+
+    fn store_within_or_beyond(&self, most: usize, bytes: &[u8]) -> Image {
+        self.store_within(most, bytes).unwrap_or_else(|_| {
             self.shared.used.fetch_add(bytes.len(), Ordering::Relaxed);
             Image { memory: self.clone(), place: Residence::Memory(bytes.into()), length: bytes.len() }
         })
@@ -192,15 +209,33 @@ impl Memory {
 }
 
 impl Image {
+    /// A part of an image, which has it with it.
+    fn part(whole: &Arc<Image>, from: usize, length: usize) -> Image {
+        Image { memory: whole.memory.clone(), place: Residence::Part(Arc::clone(whole), from), length }
+    }
+
+    /// True if it is a part of another one.
+    fn is_part_of(&self, whole: &Arc<Image>) -> bool {
+        matches!(&self.place, Residence::Part(of, _) if Arc::ptr_eq(of, whole))
+    }
+
     /// The bytes.
     pub(crate) fn bytes(&self) -> SqliteResult<Cow<'_, [u8]>> {
         match &self.place {
             Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Residence::Spilled(at) | Residence::Part(_, at) => {
+            Residence::Spilled(at) => {
                 let mut bytes = vec![0; self.length];
                 lock(&self.memory.shared.file).read(*at, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
             }
+            Residence::Part(whole, from) => match &whole.place {
+                Residence::Memory(bytes) => Ok(Cow::Borrowed(&bytes[*from..from + self.length])),
+                _ => {
+                    let mut bytes = vec![0; self.length];
+                    whole.read(*from, &mut bytes)?;
+                    Ok(Cow::Owned(bytes))
+                }
+            },
         }
     }
 
@@ -211,10 +246,11 @@ impl Image {
                 into.copy_from_slice(&bytes[from..from + into.len()]);
                 Ok(())
             }
-            Residence::Spilled(at) | Residence::Part(_, at) => {
+            Residence::Spilled(at) => {
                 let mut file = lock(&self.memory.shared.file);
                 file.read(at + from as u64, into)
             }
+            Residence::Part(whole, begin) => whole.read(begin + from, into),
         }
     }
 
@@ -256,15 +292,57 @@ impl Drop for Image {
 /// A file that exists only here: a journal, or SQLite's own WAL.
 pub(crate) struct VirtualFile {
     memory: Memory,
-    pieces: Vec<Option<Arc<Image>>>,
+    /// Bytes of the first piece, which is the header of a WAL, and of each other one.
+    head: usize,
+    piece: usize,
+    pieces: Vec<Piece>,
     /// The piece that was begun last, which most writes go on with.
     open: Option<(usize, Vec<u8>)>,
     length: u64,
 }
 
+/// A piece of a file.
+#[derive(Clone)]
+enum Piece {
+    Zeros,
+    Here(Arc<Image>),
+    /// A frame of a WAL, of which only the header is here.
+    Elsewhere([u8; FRAME], Content),
+}
+
+/// Where the content of a frame is that is not in the WAL any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// It is what a page is as of the last epoch.
+    OfPage(u32),
+    /// Nowhere: no reader may read it any more.
+    Gone,
+}
+
+/// The content of a frame that is elsewhere, as a read finds it.
+pub(crate) struct ContentAt {
+    /// Bytes that are read before it.
+    pub(crate) done: usize,
+    pub(crate) content: Content,
+    /// The offset in it.
+    pub(crate) within: usize,
+}
+
 impl VirtualFile {
     pub(crate) fn new(memory: &Memory) -> VirtualFile {
-        VirtualFile { memory: memory.clone(), pieces: Vec::new(), open: None, length: 0 }
+        VirtualFile { memory: memory.clone(), head: 0, piece: PIECE, pieces: Vec::new(), open: None, length: 0 }
+    }
+
+    /// Makes each frame of a WAL with pages of some size a piece, in a file all of which is zeros.
+    pub(crate) fn use_frames(&mut self, page_size: usize) {
+        self.zero();
+        self.head = crate::wal_log::HEADER as usize;
+        self.piece = FRAME + page_size;
+    }
+
+    /// True if each frame is a piece of its own.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.head > 0
     }
 
     /// The length in bytes.
@@ -272,44 +350,72 @@ impl VirtualFile {
         self.length
     }
 
+    /// The piece of an offset, the offset within it, and its length.
+    fn piece_of(&self, at: u64) -> (usize, usize, usize) {
+        match at.checked_sub(self.head as u64) {
+            Some(behind) => {
+                let (index, within) = (behind / self.piece as u64, behind % self.piece as u64);
+                (index as usize + usize::from(self.head > 0), within as usize, self.piece)
+            }
+            None => (0, at as usize, self.head),
+        }
+    }
+
+    fn length_of(&self, index: usize) -> usize {
+        if index == 0 && self.head > 0 { self.head } else { self.piece }
+    }
+
     /// Reads bytes from an offset on, zeros beyond the end, and returns true if all of them were there.
+    ///
+    /// # Errors
+    ///
+    /// `IO` for the content of a frame that is elsewhere.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
+        match self.read_up_to_content(at, into)? {
+            (_, Some(_)) => Err(SqliteCode::IO),
+            (is_whole, None) => Ok(is_whole),
+        }
+    }
+
+    /// As `read`, but stops at the content of a frame that is elsewhere, and returns where that is.
+    pub(crate) fn read_up_to_content(&self, at: u64, into: &mut [u8]) -> SqliteResult<(bool, Option<ContentAt>)> {
         let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         let mut done = 0;
         while done < there {
-            let (index, within) = piece_of(at + done as u64);
-            let count = (PIECE - within).min(there - done);
+            let (index, within, length) = self.piece_of(at + done as u64);
+            let mut count = (length - within).min(there - done);
             let target = &mut into[done..done + count];
-            match (&self.open, self.piece(index)) {
-                (Some((open, bytes)), _) if *open == index => {
-                    target.copy_from_slice(&bytes[within..within + count]);
+            match (&self.open, self.pieces.get(index)) {
+                (Some((open, bytes)), _) if *open == index => target.copy_from_slice(&bytes[within..within + count]),
+                (_, Some(Piece::Here(piece))) => piece.read(within, target)?,
+                (_, Some(Piece::Elsewhere(header, content))) => {
+                    if within >= FRAME {
+                        return Ok((false, Some(ContentAt { done, content: *content, within: within - FRAME })));
+                    }
+                    count = count.min(FRAME - within);
+                    target[..count].copy_from_slice(&header[within..within + count]);
                 }
-                (_, Some(piece)) => piece.read(within, target)?,
-                (_, None) => target.fill(0),
+                (_, None | Some(Piece::Zeros)) => target.fill(0),
             }
             done += count;
         }
-        Ok(there == into.len())
+        Ok((there == into.len(), None))
     }
 
-    fn piece(&self, index: usize) -> Option<&Arc<Image>> {
-        self.pieces.get(index).and_then(Option::as_ref)
-    }
-
-    /// Stores a part of the file of at most 64 KiB. What is in the temporary file is not written there again.
-    pub(crate) fn image(&self, at: u64, length: usize) -> SqliteResult<Image> {
-        let (index, within) = piece_of(at);
-        let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
-        let piece = self.piece(index).filter(|_| !is_open && within + length <= PIECE);
-        if let Some(piece) = piece
-            && let Residence::Spilled(begin) = piece.place
-        {
-            return Ok(Image {
-                memory: self.memory.clone(),
-                place: Residence::Part(Arc::clone(piece), begin + within as u64),
-                length,
-            });
+    /// Shares a part of the file, or stores it. What is in the temporary file is not written there again.
+    pub(crate) fn image(&mut self, at: u64, length: usize) -> SqliteResult<Image> {
+        let (index, within, piece) = self.piece_of(at);
+        if within + length <= piece {
+            if self.open.as_ref().is_some_and(|(open, _)| *open == index) && self.has_frames() {
+                self.store_open_piece()?;
+            }
+            let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
+            if let Some(Piece::Here(piece)) = self.pieces.get(index).filter(|_| !is_open)
+                && (self.has_frames() || matches!(piece.place, Residence::Spilled(_)))
+            {
+                return Ok(Image::part(piece, within, length));
+            }
         }
         let mut bytes = vec![0; length];
         self.read(at, &mut bytes)?;
@@ -320,8 +426,8 @@ impl VirtualFile {
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         let mut done = 0;
         while done < bytes.len() {
-            let (index, within) = piece_of(at + done as u64);
-            let count = (PIECE - within).min(bytes.len() - done);
+            let (index, within, length) = self.piece_of(at + done as u64);
+            let count = (length - within).min(bytes.len() - done);
             self.write_to_piece(index, within, &bytes[done..done + count])?;
             done += count;
         }
@@ -331,11 +437,18 @@ impl VirtualFile {
 
     fn write_to_piece(&mut self, index: usize, within: usize, bytes: &[u8]) -> SqliteResult<()> {
         let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
-        if !is_open
-            && let Some(Some(piece)) = self.pieces.get_mut(index)
-            && let Some(piece) = Arc::get_mut(piece)
-        {
-            return piece.write(within, bytes);
+        match self.pieces.get_mut(index) {
+            Some(Piece::Here(piece)) if !is_open => {
+                if let Some(piece) = Arc::get_mut(piece) {
+                    return piece.write(within, bytes);
+                }
+            }
+            // The checksums of a frame that stays as it is.
+            Some(Piece::Elsewhere(header, Content::OfPage(_))) if !is_open && within + bytes.len() <= FRAME => {
+                header[within..within + bytes.len()].copy_from_slice(bytes);
+                return Ok(());
+            }
+            _ => {}
         }
         self.piece_to_write(index)?[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())
@@ -343,9 +456,15 @@ impl VirtualFile {
 
     fn piece_to_write(&mut self, index: usize) -> SqliteResult<&mut [u8]> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
-            let bytes = match self.piece(index) {
-                Some(piece) => piece.bytes()?.into_owned(),
-                None => vec![0; PIECE],
+            let bytes = match self.pieces.get(index) {
+                Some(Piece::Here(piece)) => piece.bytes()?.into_owned(),
+                // SQLite writes another frame over it.
+                Some(Piece::Elsewhere(header, _)) => {
+                    let mut bytes = vec![0; self.piece];
+                    bytes[..FRAME].copy_from_slice(header);
+                    bytes
+                }
+                None | Some(Piece::Zeros) => vec![0; self.length_of(index)],
             };
             self.store_open_piece()?;
             self.open = Some((index, bytes));
@@ -359,11 +478,11 @@ impl VirtualFile {
     fn store_open_piece(&mut self) -> SqliteResult<()> {
         if let Some((index, bytes)) = &self.open {
             if self.pieces.len() <= *index {
-                self.pieces.resize_with(index + 1, || None);
+                self.pieces.resize(index + 1, Piece::Zeros);
             }
             // The old image goes first: its memory is what the new one takes.
-            self.pieces[*index] = None;
-            self.pieces[*index] = Some(Arc::new(self.memory.store(bytes)?));
+            self.pieces[*index] = Piece::Zeros;
+            self.pieces[*index] = Piece::Here(Arc::new(self.memory.store(bytes)?));
         }
         self.open = None;
         Ok(())
@@ -381,22 +500,61 @@ impl VirtualFile {
             self.length = length;
             return Ok(());
         }
-        let (index, within) = piece_of(length);
+        let (index, within, piece) = self.piece_of(length);
         let pieces = index + usize::from(within > 0);
         self.pieces.truncate(pieces);
         if self.open.as_ref().is_some_and(|(open, _)| *open >= pieces) {
             self.open = None;
         }
         if within > 0 {
-            self.write_to_piece(index, within, &vec![0; PIECE - within])?;
+            self.write_to_piece(index, within, &vec![0; piece - within])?;
         }
         self.length = length;
         Ok(())
     }
-}
 
-fn piece_of(at: u64) -> (usize, usize) {
-    ((at / PIECE as u64) as usize, (at % PIECE as u64) as usize)
+    // Frames, the first of which has the number 1.
+
+    /// The header of a frame.
+    pub(crate) fn header_of(&self, frame: u64) -> SqliteResult<[u8; FRAME]> {
+        let mut header = [0; FRAME];
+        self.read(self.head as u64 + (frame - 1) * self.piece as u64, &mut header)?;
+        Ok(header)
+    }
+
+    /// True if an image shares the content of a frame.
+    pub(crate) fn is_content(&self, frame: u64, image: &Image) -> bool {
+        matches!(self.pieces.get(frame as usize), Some(Piece::Here(piece)) if image.is_part_of(piece))
+    }
+
+    /// Where the content of a frame is, if it is not here.
+    pub(crate) fn elsewhere(&self, frame: u64) -> Option<Content> {
+        let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == frame as usize);
+        match self.pieces.get(frame as usize) {
+            Some(Piece::Elsewhere(_, content)) if !is_open => Some(*content),
+            _ => None,
+        }
+    }
+
+    /// Gives up the content of a frame, which is elsewhere.
+    pub(crate) fn forget_content(&mut self, frame: u64, content: Content) -> SqliteResult<()> {
+        if self.open.as_ref().is_some_and(|(open, _)| *open == frame as usize) {
+            self.store_open_piece()?;
+        }
+        let header = self.header_of(frame)?;
+        if let Some(piece) = self.pieces.get_mut(frame as usize) {
+            *piece = Piece::Elsewhere(header, content);
+        }
+        Ok(())
+    }
+
+    /// Takes the content of a frame back.
+    pub(crate) fn take_content(&mut self, frame: u64, bytes: &[u8]) {
+        if let Some(Piece::Elsewhere(header, _)) = self.pieces.get(frame as usize) {
+            let image = self.memory.store_surely(&[&header[..], bytes].concat());
+            self.pieces[frame as usize] = Piece::Here(Arc::new(image));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -444,9 +602,13 @@ mod tests {
         fn a_virtual_file_reads_what_was_written(
             steps in steps(),
             limit in prop_oneof![Just(0), Just(PIECE + 1000), Just(usize::MAX / 2)],
+            page_size in prop_oneof![Just(0), Just(64), Just(65_536)],
         ) {
             let memory = memory(limit);
             let mut file = VirtualFile::new(&memory);
+            if page_size > 0 {
+                file.use_frames(page_size);
+            }
             let mut model: Vec<u8> = Vec::new();
             let mut images: Vec<(Image, Vec<u8>)> = Vec::new();
             for step in steps {

@@ -493,7 +493,7 @@ impl DurableFiles {
         };
         let mut header = [0; 100];
         other.read(0, &mut header)?;
-        if self.is_in_place() || !is_plain(&header) || !is_marked(&header) || self.marked != Some(marked_generation(&header)) {
+        if !is_plain(&header) || !is_marked(&header) || self.marked != Some(marked_generation(&header)) {
             return Ok(None);
         }
         // No checkpoint has begun, and the log changes nothing but what is in both files.

@@ -78,6 +78,11 @@ impl WalCursor {
         (sum == [be32(header, 24), be32(header, 28)]).then_some(WalCursor { page_size, salt, is_big_endian, sum, frames: 0 })
     }
 
+    /// True if it is one of the `-wal` with a header.
+    pub(crate) fn is_of(&self, header: &[u8; HEADER as usize]) -> bool {
+        self.salt == header[16..24]
+    }
+
     /// Bytes of a frame.
     pub(crate) fn frame_bytes(&self) -> usize {
         FRAME as usize + self.page_size

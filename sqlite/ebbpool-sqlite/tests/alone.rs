@@ -298,23 +298,26 @@ fn commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full() {
     let options = "window=0&memory=1M&log_limit=1M";
     let writer = open(&path, options).unwrap();
     set_journal(&writer, "wal");
-    writer.execute_batch("CREATE TABLE t (a INT); INSERT INTO t VALUES (0)").unwrap();
-    let add = || writer.execute_batch("UPDATE t SET a = a + 1");
+    let rows = "CREATE TABLE t (k INTEGER PRIMARY KEY, a INT, b); WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 899)
+        INSERT INTO t SELECT i, 0, randomblob(3000) FROM n";
+    writer.execute_batch(rows).unwrap();
+    // The snapshot keeps an earlier version of each page that changes, and the log grows.
+    let add = |commits: i64| writer.execute("UPDATE t SET a = a + 1, b = randomblob(3000) WHERE k = ?1", [commits % 900]);
     let mut commits = 0;
     {
         let reader = open(&path, options).unwrap();
         reader.execute_batch("BEGIN").unwrap();
-        assert_eq!(count(&reader), 1);
-        while add().is_ok() {
+        assert_eq!(count(&reader), 900);
+        while add(commits).is_ok() {
             commits += 1;
             assert!(commits < 10_000, "nothing is full");
         }
     }
     for _ in 0..100 {
-        add().unwrap();
+        add(commits).unwrap();
         commits += 1;
     }
-    let found: i64 = writer.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
+    let found: i64 = writer.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).unwrap();
     assert_eq!(found, commits);
     drop(writer);
     assert_eq!(integrity(&plain(&path)), "ok");

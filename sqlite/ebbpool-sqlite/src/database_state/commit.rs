@@ -65,8 +65,12 @@ impl DatabaseState {
             self.wal_begins_anew();
             // No reader uses the frames of the generation before (SQLite's file format, 4.4): they make room. The length
             // stays, because `PRAGMA journal_size_limit` looks at it.
+            let page_size = bytes.get(8..12).map_or(0, |_| wal_log::be32(bytes, 8) as usize);
             if let Some(wal) = &mut self.wal {
-                wal.zero();
+                match is_page_size(page_size) {
+                    true => wal.use_frames(page_size),
+                    false => wal.zero(),
+                }
             }
         }
         let is_complete = self.note_frame(at, bytes)?;
@@ -121,6 +125,7 @@ impl DatabaseState {
     /// SQLite's WAL begins anew: all of it is in the main file.
     pub(crate) fn wal_begins_anew(&mut self) {
         self.compare_with_main();
+        self.forget_frames();
         self.wal_taken = None;
         self.prepared = None;
         self.writing = WalWriting::default();

@@ -26,6 +26,8 @@ pub(crate) struct Flight {
     pub(crate) size: u32,
     /// The position in SQLite's WAL behind the transaction that is about to be committed; `None` in the main file.
     transaction: Option<Option<WalCursor>>,
+    /// The position in SQLite's WAL up to which it has the commits; `None` if it has none of them.
+    pub(super) wal: Option<WalCursor>,
 }
 
 /// Commits that no epoch has made durable. Times are in seconds.
@@ -75,10 +77,19 @@ impl DatabaseState {
         if figures.is_in_place {
             return None;
         }
-        if figures.is_between_slices || figures.log_bytes > self.options.log_limit || figures.changed_bytes > MOST_CHANGED {
+        if figures.is_between_slices || figures.log_bytes > self.log_limit() || figures.changed_bytes > MOST_CHANGED {
             return Some(self.now);
         }
         self.log_began.map(|began| began + self.options.checkpoint_age)
+    }
+
+    /// Bytes of the logs from which on a checkpoint is due. While a reader holds SQLite's WAL the logs may be as long as that would
+    /// be in a file: plain SQLite does not bring it in place then, either.
+    fn log_limit(&self) -> u64 {
+        /// SQLite makes a checkpoint when its WAL has 1,000 frames, if no reader needs them.
+        const HELD: u64 = 2000;
+        let held = self.wal_taken.as_ref().filter(|taken| taken.frames > HELD);
+        self.options.log_limit.max(held.map_or(0, |taken| taken.frames * taken.page_size as u64))
     }
 
     /// When there is something to do without a call of SQLite's, in seconds.
@@ -157,6 +168,7 @@ impl DatabaseState {
             bytes: self.pending_bytes,
             size: self.size,
             transaction: transaction.map(|transaction| transaction.taken.clone()),
+            wal: transaction.map_or(&self.wal_taken, |transaction| &transaction.taken).clone(),
         };
         if let Some(transaction) = transaction {
             for (page, image) in &transaction.pages {
@@ -219,12 +231,13 @@ impl DatabaseState {
         change: PlaceChange,
         mut lagging: HashMap<u32, Arc<Image>>,
     ) -> SqliteResult<()> {
+        self.keep_for_snapshots(&flight)?;
         for page in self.lagging_pages(&flight) {
             let old = match lagging.remove(&page) {
                 Some(old) => old,
                 None => {
                     let memory = &self.memory;
-                    Arc::new(self.pages()?.read(page, |old| memory.store_surely(old))?)
+                    Arc::new(self.pages()?.read(page, |old| memory.store_earlier(old))?)
                 }
             };
             self.view.insert(page, old);
@@ -238,6 +251,7 @@ impl DatabaseState {
             // A pool that has read nothing yet has nothing old.
             self.use_page_size(self.page_size)?;
         }
+        self.frames_are_durable(&flight)?;
         for (page, image) in &flight.pages {
             let is_shown = |shown: &Arc<Image>| Arc::ptr_eq(shown, image);
             if self.view.get(page).is_some_and(is_shown) {

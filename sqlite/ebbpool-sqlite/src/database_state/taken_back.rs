@@ -97,7 +97,7 @@ impl DatabaseState {
         for page in last.pages.range(..=size) {
             let image = match in_wal.get(page) {
                 Some(at) => {
-                    let wal = self.wal.as_ref().ok_or(SqliteCode::IO)?;
+                    let wal = self.wal.as_mut().ok_or(SqliteCode::IO)?;
                     Arc::new(wal.image(*at, self.page_size)?)
                 }
                 None => self.shown(*page)?,
@@ -106,6 +106,7 @@ impl DatabaseState {
         }
         self.size = size;
         self.wal_taken = last.before.taken.clone();
+        self.forget_frames_after(frames);
         self.wait_for_epoch();
         Ok(())
     }

@@ -26,6 +26,7 @@ pub(crate) unsafe extern "C" fn shm_map(
     let code = guarded(|| {
         let is_first = !open.has_index;
         let found = open.with(|state| {
+            state.index_is_wanted()?;
             state.index.users += u32::from(is_first);
             let index = &mut state.index;
             let found = index.region(region as usize, bytes as usize, extend != 0);
@@ -56,8 +57,9 @@ pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: 
             let answer = open.with(|state| {
                 if slots.contains(&WRITER) {
                     state.wal_writer_ends();
+                    state.index.take_newest_snapshot(number);
                 }
-                state.index.unlock(&mut held, slots);
+                state.index.unlock(number, &mut held, slots);
                 Ok(())
             });
             open.slots = held;
@@ -100,9 +102,9 @@ pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_i
         if !std::mem::take(&mut open.has_index) {
             return Ok(());
         }
-        let mut held = open.slots;
+        let (number, mut held) = (open.number, open.slots);
         let answer = open.with(|state| {
-            state.index.leave(&mut held);
+            state.index.leave(number, &mut held);
             Ok(())
         });
         open.slots = held;

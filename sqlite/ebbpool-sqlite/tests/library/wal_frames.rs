@@ -354,3 +354,124 @@ fn a_commit_stays_whose_part_in_an_attached_database_is_refused() {
         }
     }
 }
+
+/// A connection that reads, and the rows of its snapshot.
+struct Reader {
+    database: Connection,
+    snapshot: Option<Vec<(i64, i64)>>,
+}
+
+fn contents(database: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut statement = database.prepare_cached("SELECT k, v, length(pad) FROM t ORDER BY k")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    rows.collect()
+}
+
+/// Readers hold more snapshots than SQLite's index has slots for, and none has room for its pages in its cache.
+fn hold_snapshots(seed: u64, options: &str, page_size: u32) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let directory = scratch();
+    let path = directory.path().join("x.db");
+    let connect = || {
+        let database = crate::support::real::open(&path, options).unwrap();
+        let setup =
+            format!("PRAGMA page_size={page_size}; PRAGMA journal_mode=WAL; PRAGMA cache_size=1; PRAGMA synchronous=NORMAL");
+        database.execute_batch(&setup).unwrap();
+        database
+    };
+    let writer = connect();
+    writer.execute_batch("CREATE TABLE t (k INTEGER PRIMARY KEY, v INT, pad TEXT); CREATE INDEX i ON t (v)").unwrap();
+    let mut rows = std::collections::BTreeMap::new();
+    let mut readers: Vec<Reader> = (0..7).map(|_| Reader { database: connect(), snapshot: None }).collect();
+    for step in 0..250 {
+        let context = format!("seed {seed}, {options}, {page_size}, step {step}");
+        let number = random.usize(..readers.len());
+        match random.u32(..12) {
+            0..=4 => {
+                writer.execute_batch("BEGIN").unwrap();
+                let mut after = rows.clone();
+                for part in 0..random.u32(1..12) {
+                    let (k, v) = (random.i64(0..300), random.i64(0..1000));
+                    if random.u32(..4) == 0 {
+                        writer.execute("DELETE FROM t WHERE k BETWEEN ?1 AND ?1 + 20", [k]).unwrap();
+                        after.retain(|key, _| !(k..=k + 20).contains(key));
+                        continue;
+                    }
+                    let insert = "INSERT INTO t VALUES (?1, ?2, hex(zeroblob(?3))) ON CONFLICT (k) DO UPDATE SET v = ?2, pad = excluded.pad";
+                    let undone = random.u32(..8) == 0;
+                    if undone {
+                        writer.execute_batch("SAVEPOINT s").unwrap();
+                    }
+                    writer.execute(insert, [k, v, random.i64(0..400)]).unwrap();
+                    match undone {
+                        true => writer.execute_batch("ROLLBACK TO s; RELEASE s").unwrap(),
+                        false => drop(after.insert(k, v)),
+                    }
+                    if part == 5 {
+                        assert_eq!(contents(&writer).unwrap(), Vec::from_iter(after.clone()), "{context}: in the transaction");
+                    }
+                }
+                match random.u32(..6) {
+                    0 => writer.execute_batch("ROLLBACK").unwrap(),
+                    _ => {
+                        writer.execute_batch("COMMIT").unwrap();
+                        rows = after;
+                    }
+                }
+            }
+            5 | 6 => {
+                let reader = &mut readers[number];
+                if reader.snapshot.is_none() {
+                    reader.database.execute_batch("BEGIN").unwrap();
+                    reader.database.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(())).unwrap();
+                    reader.snapshot = Some(Vec::from_iter(rows.clone()));
+                }
+            }
+            7 if readers[number].snapshot.take().is_some() => readers[number].database.execute_batch("COMMIT").unwrap(),
+            8 => {
+                let way =
+                    ["PRAGMA wal_checkpoint(PASSIVE)", "PRAGMA wal_checkpoint(RESTART)", "PRAGMA wal_checkpoint(TRUNCATE)"];
+                // Busy while others read.
+                let _ = writer.query_row(way[random.usize(..3)], [], |_| Ok(()));
+            }
+            9 => {
+                let way = ["PRAGMA ebbpool_flush", "PRAGMA ebbpool_checkpoint", "PRAGMA incremental_vacuum"];
+                let _ = writer.query_row(way[random.usize(..3)], [], |_| Ok(()));
+            }
+            // Closing does not check point then, and the last one leaves the WAL to who comes next.
+            10 if random.u32(..6) == 0 => {
+                for reader in &mut readers {
+                    reader.snapshot = None;
+                    reader.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+                    reader.database = Connection::open_in_memory().unwrap();
+                }
+                // In a rollback mode it would have the index no more.
+                for reader in &mut readers {
+                    reader.database = connect();
+                }
+            }
+            11 => readers[number].database.execute_batch("PRAGMA shrink_memory").unwrap(),
+            _ => {}
+        }
+        let reader = &readers[number];
+        let expected = reader.snapshot.clone().unwrap_or_else(|| Vec::from_iter(rows.clone()));
+        let found = contents(&reader.database).unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_eq!(found, expected, "{context}");
+    }
+    drop(readers);
+    writer.close().unwrap();
+    let database = crate::support::real::plain(&path);
+    assert_eq!(crate::support::real::integrity(&database), "ok", "seed {seed}, {options}");
+    assert_eq!(contents(&database).unwrap(), Vec::from_iter(rows), "seed {seed}, {options}");
+}
+
+#[test]
+fn each_snapshot_shows_what_it_showed_at_first() {
+    for seed in 0..12 {
+        for options in ["window=0&memory=1M", "window=30&memory=1M", "window=0", "window=30&log=wal&memory=1M", "window=0.01"] {
+            for page_size in [512, 4096] {
+                hold_snapshots(seed, options, page_size);
+            }
+        }
+    }
+}
