@@ -383,7 +383,7 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
         }
         length = open.with(|state| match kind {
             Kind::Main => Ok(state.length()),
-            Kind::Wal if state.index_is_wanted()? => Ok(0),
+            Kind::Wal if state.index_is_wanted(&(0..0))? => Ok(0),
             kind => Ok(virtual_file(state, kind).as_ref().map_or(0, VirtualFile::length)),
         })?;
         Ok(())

@@ -83,6 +83,8 @@ const SLOTS: usize = 8;
 pub(crate) const WRITER: usize = 0;
 /// That of who makes a checkpoint.
 const CHECKPOINTER: usize = 1;
+/// That of who makes the index anew.
+const RECOVERER: usize = 2;
 /// The slots of readers that read the WAL. The one before is that of readers of the main file alone.
 const READERS: std::ops::Range<usize> = 4..SLOTS;
 
@@ -159,6 +161,13 @@ impl WalIndex {
         if READERS.clone().all(|slot| held.shared >> slot & 1 == 0) {
             self.snapshots.remove(&handle);
         }
+    }
+
+    /// True if no handle reads frames and SQLite is about to make the index anew: it has no user; or one that locks these slots has found
+    /// it blank, as a program has left it that keeps all others out (SQLite's test_superlock.c).
+    pub(crate) fn is_made_anew(&self, slots: &std::ops::Range<usize>) -> bool {
+        let is_blank = || self.regions.first().is_some_and(|region| region[0].load(Ordering::Acquire) == 0);
+        self.users == 0 || (slots.contains(&RECOVERER) && self.snapshots.is_empty() && is_blank())
     }
 
     /// A handle that reads has committed, and reads that as well.

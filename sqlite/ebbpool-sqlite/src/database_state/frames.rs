@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::{DatabaseState, Flight, PageSource};
 use crate::code::{SqliteCode, SqliteResult};
-use crate::memory::{Content, ContentAt, Image};
+use crate::memory::{Content, ContentAt, Image, VirtualFile};
 use crate::wal_log::{self, WalCursor};
 
 /// Frames that stay for a snapshot, before it is looked whether they may go.
@@ -139,9 +139,7 @@ impl DatabaseState {
                 continue;
             };
             let bytes = self.durable(page, <[u8]>::to_vec)?;
-            if let Some(wal) = &mut self.wal {
-                wal.take_content(frame, &bytes);
-            }
+            self.give_back(frame, &bytes);
             self.frames.pinned.push((page, frame));
         }
         for page in self.cut_off_by(flight) {
@@ -150,6 +148,12 @@ impl DatabaseState {
             }
         }
         Ok(())
+    }
+
+    fn give_back(&mut self, frame: u64, bytes: &[u8]) {
+        if let Some(wal) = &mut self.wal {
+            wal.take_content(frame, bytes);
+        }
     }
 
     /// An epoch has what a flight took along: its frames up to a position in the WAL stand for pages of the pool.
@@ -227,11 +231,22 @@ impl DatabaseState {
         Ok(())
     }
 
-    /// SQLite is about to look at its WAL without an index, or to make one: where frames have gone with the last user of the index,
-    /// and with it all snapshots, the main file has what is committed, and the WAL is empty, as after a checkpoint of SQLite's
-    /// (invariant 3). Returns true if that was so.
-    pub(crate) fn index_is_wanted(&mut self) -> SqliteResult<bool> {
-        if self.index.users > 0 || !self.frames.is_sparse() {
+    /// SQLite is about to look at its WAL without an index, or to make one, which it does without snapshots, and locks `slots` for it.
+    /// Where all frames are there, those get their contents back whose pages the pool has. Otherwise the main file has what is committed,
+    /// and the WAL is empty, as after a checkpoint of SQLite's (invariant 3). Returns true if it has become so.
+    pub(crate) fn index_is_wanted(&mut self, slots: &std::ops::Range<usize>) -> SqliteResult<bool> {
+        if !self.frames.is_sparse() || !self.index.is_made_anew(slots) {
+            return Ok(false);
+        }
+        let is_gone = |wal: &VirtualFile| (1..=self.frames.noted).any(|frame| wal.elsewhere(frame) == Some(Content::Gone));
+        if self.wal.as_ref().is_some_and(|wal| !is_gone(wal)) {
+            for frame in 1..=self.frames.noted {
+                if let Some(Content::OfPage(page)) = self.wal.as_ref().and_then(|wal| wal.elsewhere(frame)) {
+                    let bytes = self.durable(page, <[u8]>::to_vec)?;
+                    self.give_back(frame, &bytes);
+                }
+            }
+            self.forget_frames();
             return Ok(false);
         }
         let committed = |page: &u32| self.pending.get(page).or_else(|| self.flying.get(page)).map(Arc::clone);

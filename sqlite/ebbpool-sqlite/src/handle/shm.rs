@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn shm_map(
     let code = guarded(|| {
         let is_first = !open.has_index;
         let found = open.with(|state| {
-            state.index_is_wanted()?;
+            state.index_is_wanted(&(0..0))?;
             state.index.users += u32::from(is_first);
             let index = &mut state.index;
             let found = index.region(region as usize, bytes as usize, extend != 0);
@@ -74,6 +74,9 @@ pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: 
             let writes = state.index.lock(number, &mut held, slots.clone(), exclusive)?;
             if writes {
                 state.wal_writer_begins();
+            }
+            if exclusive {
+                state.index_is_wanted(&slots)?;
             }
             Ok(())
         })?;
