@@ -166,13 +166,14 @@ fn a_thread_may_be_cancelled_that_commits() {
     if let Some(path) = database_of_victim(NAME) {
         let database = open(&path, "window=0").unwrap();
         database.execute_batch("CREATE TABLE t (a)").unwrap();
-        let mut thread = 0;
+        // It is a number with one C library, and an address with another.
+        let mut thread = std::mem::MaybeUninit::uninit();
         let argument = (&raw const path).cast_mut().cast();
         // SAFETY: the path lives until the thread has ended. The thread's own frames have nothing to drop.
         unsafe {
-            libc::pthread_create(&mut thread, std::ptr::null(), commit_for_ever, argument);
+            assert_eq!(libc::pthread_create(thread.as_mut_ptr(), std::ptr::null(), commit_for_ever, argument), 0);
             std::thread::sleep(Duration::from_millis(200));
-            pthread_cancel(thread);
+            pthread_cancel(thread.assume_init());
         }
         std::thread::sleep(Duration::from_millis(200));
         std::process::exit(7);

@@ -453,8 +453,9 @@ fn a_child_keeps_the_files_that_have_the_numbers_of_the_librarys() {
     if let Some(path) = support::real::database_of_victim(NAME) {
         let database = open(&path, "").unwrap();
         database.execute_batch("CREATE TABLE t (a)").unwrap();
+        // By its number, since the crate libc has the function for glibc only.
         // SAFETY: what is closed is used no more: the process is killed.
-        unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
         let files: Vec<_> = (0..20).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
         let child = Child::fork(|| {
             let open = files.iter().filter(|file| file.metadata().is_ok());
