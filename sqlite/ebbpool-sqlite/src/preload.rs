@@ -102,7 +102,7 @@ fn is_on(value: Option<&OsStr>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// A library that is loaded, or the program, which has no name.
+/// A library that is loaded, or the program. That has no name, or with musl the one by which it was started and not found again.
 struct LoadedLibrary {
     name: CString,
     address: usize,
