@@ -12,8 +12,8 @@ True
 True
 >>> directory.cleanup()
 
-docs/sqlite.md of the project has the promise, and each difference from plain SQLite: a power cut or a killed process takes the
-commits of at most `window` seconds, and one process at a time has the database open. It needs Linux.
+docs/sqlite.md of the project has the promise and its price: a power cut or a killed process takes the commits of at most `window`
+seconds, and one process at a time has the database open. It needs Linux.
 """
 
 from __future__ import annotations

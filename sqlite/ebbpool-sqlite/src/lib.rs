@@ -21,8 +21,7 @@
 //! Programs that commit again and again write 3 to 8 times fewer bytes with a window of 30 seconds; those that open a database,
 //! write a row and close it save nothing. A power cut or a killed process loses at most the commits of the *window*, and never the
 //! database. One process at a time may have the database open, and a child of `fork` opens databases of its own.
-//! `docs/sqlite.md` of the project has each difference from plain SQLite, with the test that shows it, and how to use the
-//! library from programs that cannot be changed.
+//! `docs/sqlite.md` of the project says how to use the library from programs that cannot be changed.
 //!
 //! # What it relies on
 //!
@@ -60,6 +59,73 @@
 //! this process, or to pages that are not in memory, or on a file system of another computer, where times do not count, as long as
 //! length and header stay as they were. A backup that is byte for byte what is in place changes nothing, and the newer
 //! commits stay.
+//!
+//! # The price
+//!
+//! Each line is a difference from plain SQLite and the test that shows it, in `sqlite/ebbpool-sqlite/tests` or
+//! `command/ebbpool-cli/tests`. The *judge* there runs random programs over both in lock step; its `price.rs` has the
+//! differences that it allows, here `Price::…`.
+//!
+//! - One process at a time has the database open; another one gets `SQLITE_BUSY`
+//!   (`another_process_waits_until_the_database_is_closed`), as do SQLite's own VFS and another copy of SQLite in the same
+//!   process (`plain_sqlite_in_the_same_process_finds_it_busy`, `a_second_copy_of_sqlite_that_came_first_loses_nothing`).
+//! - A child of `fork` gets `SQLITE_MISUSE` from inherited connections, and `SQLITE_BUSY` from new ones until the parent has
+//!   closed the database (`a_child_cannot_use_what_it_inherited`,
+//!   `a_child_has_a_database_as_soon_as_its_parent_has_closed_it`).
+//! - Where read-only connections in WAL mode come before the first writer, SQLite's own VFS serves both, and nothing is saved
+//!   (`connections_that_only_read_work_beside_a_writer`).
+//! - A database that another program writes meanwhile, such as a restored backup, stays so: connections get `SQLITE_IOERR`,
+//!   logs get other names, and stderr says so (`a_backup_that_is_copied_over_an_open_database_stays`).
+//! - A second name (hard link) of an open database finds it locked (`another_name_of_an_open_database_finds_it_locked`).
+//! - A path that is not UTF-8, a name longer than 247 bytes, and a file that is mounted without its directory are left to
+//!   SQLite's own VFS (`names_that_are_not_utf_8_are_read_and_not_recovered`,
+//!   `a_name_that_is_too_long_for_a_journal_is_left_to_sqlite`,
+//!   `a_database_that_is_mounted_without_its_directory_has_no_logs_there`).
+//! - The smallest window of a process's connections counts (`the_smallest_window_counts`,
+//!   `a_handle_with_a_shorter_window_leaves_it_to_its_commits`).
+//! - In rollback modes a reader finds the database locked while a commit syncs, at other moments (`Price::Committing`).
+//! - A power cut loses up to the window, in seconds of running time: nothing is written while the machine sleeps or the process
+//!   is stopped (`a_power_cut_damages_nothing_and_loses_no_more_than_the_window`).
+//! - So does a process that a signal ends (SIGTERM too, without a handler), that calls `_exit`, `quick_exit` (workers of
+//!   `multiprocessing`, the parent of daemon(3)) or `exec`, or `exit` in a signal handler, or closes descriptors that it does
+//!   not know (`a_process_that_ends_at_once_or_closes_everything_loses_its_window`,
+//!   `a_killed_process_leaves_files_that_are_checked_and_recovered`, `a_process_ends_whose_signal_handler_calls_exit`).
+//! - After a crash, and in a copy made without a checkpoint, SQLite without the library reads the older, whole database of the
+//!   last checkpoint (with `log=wal` what the `-wal` has), and cannot write it ("attempt to write a readonly database") until
+//!   the library has recovered it (`without_the_library_there_is_an_older_database_that_cannot_be_written`,
+//!   `a_copy_that_was_not_asked_for_can_be_read`).
+//! - A transaction over attached databases is atomic for each file: after a crash they may differ by the commits of a window,
+//!   with plain SQLite's WAL by one transaction (`both_files_are_whole_after_a_power_cut`).
+//! - A database whose `-ebb` is of another time, or gone though it is needed, gives `SQLITE_CANTOPEN`; not noticed where a
+//!   `-wal` has commits of a killed program, which come first (`an_older_copy_beside_a_newer_log_is_refused`,
+//!   `a_log_that_lacks_what_a_checkpoint_has_placed_is_refused`, `a_database_without_its_log_is_refused`).
+//! - Without room for its log a transaction gets `SQLITE_FULL` before it is committed
+//!   (`what_is_acknowledged_stays_and_what_is_refused_is_not_there`).
+//! - A checkpoint needs room in `-wal` for the pages changed since the last one: 64 MiB, or what one transaction changes
+//!   (`on_a_disk_that_stays_full_nothing_acknowledged_is_lost`).
+//! - `sqlite3_close` reports no error: the process tries again every second, and at its end. If that fails, commits since the
+//!   last epoch are lost, and stderr says so (`what_closing_could_not_sync_waits_in_the_process`,
+//!   `closing_is_tried_again_by_itself`).
+//! - A crash may leave a commit that was refused: after the disk has failed its sync and all that would have taken it back, as
+//!   with plain SQLite's WAL (`Price::InDoubt`); with `window=0` also the part in one file of what an attached database
+//!   refused, while the disk has no room to take it back (`what_an_attached_database_refuses_is_taken_back_on_a_full_disk`),
+//!   and until the next commit what SQLite takes back after it was durable
+//!   (`a_commit_that_sqlite_takes_back_after_its_last_frame_is_not_there`; both tests without a crash).
+//! - After the disk has failed a close's sync and forgotten its writes, and the process has ended, a power cut may leave the
+//!   mark: plain SQLite only reads the database until the library has opened it (`Price::Dropped`).
+//! - 32 MiB for each database beside SQLite's cache, or `memory`; a larger transaction goes to a file without a name beside the
+//!   database, and may be written there once more (`a_transaction_larger_than_memory_goes_to_a_temporary_file`).
+//! - No `-shm`; a `-wal` only in checkpoints, first epochs and with `log=wal`
+//!   (`a_default_vfs_takes_the_databases_of_its_scope`); `PRAGMA mmap_size` has no effect (`mmap1.test`, in SQLite's own suite,
+//!   `sqlite/suite/differs.txt`).
+//! - A connection has 9 descriptors, each further one 1 more; plain SQLite in WAL mode 3, and 2 more, in others 1, and 1 more
+//!   (`a_connection_has_more_descriptors_than_with_plain_sqlite`).
+//! - Unknown parameters beside `vfs=ebbpool` are refused (`parameters_that_nothing_knows_are_refused`).
+//! - After `sqlite3_shutdown` and `sqlite3_initialize` the default VFS is SQLite's
+//!   (`after_a_shutdown_the_default_vfs_is_sqlites_own`).
+//!
+//! As with plain SQLite: the lock outlives a foreign `close` of the file, and a process that ends without closing loses
+//! nothing.
 
 mod code;
 mod counters;

@@ -110,24 +110,26 @@ fn part() {
                 let texts = targets.map(|it| it.display().to_string());
                 texts.filter(|it| it.contains("/home.db") || it.contains("memfd:ebbpool")).count()
             };
-            let open = |parameters| {
-                let database = open(&directory, "home.db", parameters).unwrap();
-                // The first epoch goes to `-wal`, and those behind it to `-ebb`.
-                let table = "PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t (a)";
-                let row = "INSERT INTO t VALUES (1)";
-                for sql in [table, row, row] {
-                    database.execute_batch(sql).unwrap();
-                }
-                database
-            };
-            let plain = open("?vfs=unix");
-            println!("plain {}", count());
-            drop(plain);
-            let first = open("?window=0");
-            println!("one {}", count());
-            let second = open("?window=0");
-            println!("two {}", count());
-            drop((first, second));
+            for mode in ["DELETE", "WAL"] {
+                let open = |parameters| {
+                    let database = open(&directory, "home.db", parameters).unwrap();
+                    // The first epoch goes to `-wal`, and those behind it to `-ebb`.
+                    let table = format!("PRAGMA journal_mode={mode}; CREATE TABLE IF NOT EXISTS t (a)");
+                    let row = "INSERT INTO t VALUES (1)";
+                    for sql in [&*table, row, row] {
+                        database.execute_batch(sql).unwrap();
+                    }
+                    database
+                };
+                let plain = open("?vfs=unix");
+                println!("{mode} plain {}", count());
+                drop(plain);
+                let first = open("?window=0");
+                println!("{mode} one {}", count());
+                let second = open("?window=0");
+                println!("{mode} two {}", count());
+                drop((first, second));
+            }
         }
         "shutdown" => {
             let default = || {
@@ -202,7 +204,7 @@ fn a_process_that_ends_at_once_or_closes_everything_loses_its_window() {
 fn a_connection_has_more_descriptors_than_with_plain_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let output = child("descriptors", directory.path(), &[]);
-    lines(&output, &["plain 3", "one 9", "two 10"]);
+    lines(&output, &["DELETE plain 1", "DELETE one 9", "DELETE two 10", "WAL plain 3", "WAL one 9", "WAL two 10"]);
 }
 
 #[test]

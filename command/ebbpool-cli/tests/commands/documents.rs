@@ -105,6 +105,38 @@ fn recorded_blocks_are_written() {
     }
 }
 
+/// The list of differences from plain SQLite names tests, and differences that the judge allows.
+#[test]
+fn the_price_of_sqlite_names_tests_that_exist() {
+    fn add_sources(directory: &Path, sources: &mut String) {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                add_sources(&path, sources);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                *sources += &fs::read_to_string(&path).expect("a source");
+            }
+        }
+    }
+    let mut sources = String::new();
+    for directory in ["sqlite/ebbpool-sqlite/tests", "command/ebbpool-cli/tests"] {
+        add_sources(&Path::new(ROOT).join(directory), &mut sources);
+    }
+    let text = fs::read_to_string(Path::new(ROOT).join("sqlite/ebbpool-sqlite/src/lib.rs")).expect("the crate's documentation");
+    let (_, price) = text.split_once("//! # The price\n").expect("the list");
+    let (price, _) = price.split_once("\n\n").expect("the list's end");
+    let names = price.split('`').skip(1).step_by(2).filter(|name| name.matches('_').count() > 2 || name.starts_with("Price::"));
+    let (existing, missing): (Vec<&str>, Vec<&str>) = names.filter(|name| *name != "Price::…").partition(|name| {
+        let found = if name.starts_with("Price::") { format!("({name}") } else { format!("fn {name}(") };
+        sources.contains(&found)
+    });
+    assert!(
+        existing.len() > 30 && missing.is_empty(),
+        "of {} names these are missing: {missing:?}",
+        existing.len() + missing.len()
+    );
+}
+
 /// The claims of some experiments, or the table with a title.
 fn recorded(name: &str, verdicts: &str) -> String {
     let table_after = |start: usize| {
