@@ -1,4 +1,5 @@
-"""The two workloads: Home Assistant's recorder, and TPC-B. Both run in virtual time and are the same in every run."""
+"""Workloads: Home Assistant's recorder, TPC-B, and seven loads of other programs. All run in virtual time, and are the same in every
+run."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import itertools
 import math
 import random
 import sqlite3
+import string
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 #: The table `states` of Home Assistant with its five indexes, and the tables that are written along with it.
 HA_SCHEMA = """
@@ -42,34 +46,42 @@ INSERT_STATISTICS = (
 STATISTICS = 300
 
 
+@contextmanager
+def filled(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
+    """A new database with these tables, for the rows before a run."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA synchronous=OFF")
+    database.execute("PRAGMA journal_mode=OFF")
+    database.executescript("BEGIN;" + schema)
+    yield database
+    database.execute("COMMIT")
+    database.close()
+
+
 def context_id(seconds: float, dice: random.Random) -> bytes:
     """A ULID, as Home Assistant makes them: milliseconds, and random bytes."""
     return int(seconds * 1000).to_bytes(6, "big") + dice.randbytes(10)
 
 
 class HomeAssistant:
-    """States of entities of very different pace (Zipf, 0.8), and statistics of two thirds of them every five minutes."""
+    """States of entities of very different pace (Zipf), and statistics of two thirds of them every five minutes."""
 
     name = "Home Assistant"
+    skew = 0.8
     #: Seconds between two commits: Home Assistant's default.
     commit = 5.0
 
     def __init__(self, entities: int = 300, rate: float = 10.0, rows: int = 500_000) -> None:
         self.entities, self.rate, self.rows = entities, rate, rows
-        self.paces = list(itertools.accumulate(rank**-0.8 for rank in range(1, entities + 1)))
+        self.paces = list(itertools.accumulate(rank**-self.skew for rank in range(1, entities + 1)))
 
     def fill(self, path: Path) -> None:
-        database = sqlite3.connect(path, isolation_level=None)
-        database.execute("PRAGMA synchronous=OFF")
-        database.execute("PRAGMA journal_mode=OFF")
-        database.executescript("BEGIN;" + HA_SCHEMA)
-        names = [(one + 1, f"sensor.meter_{one:04}_of_the_house_power") for one in range(self.entities)]
-        database.executemany("INSERT INTO states_meta VALUES (?, ?)", names)
-        self.begin(database, seed=1)
-        for _ in range(math.ceil(self.rows / self.rate / 60)):
-            self.step(database, 60.0)
-        database.execute("COMMIT")
-        database.close()
+        with filled(path, HA_SCHEMA) as database:
+            names = [(one + 1, f"sensor.meter_{one:04}_of_the_house_power") for one in range(self.entities)]
+            database.executemany("INSERT INTO states_meta VALUES (?, ?)", names)
+            self.begin(database, seed=1)
+            for _ in range(math.ceil(self.rows / self.rate / 60)):
+                self.step(database, 60.0)
 
     def begin(self, database: sqlite3.Connection, seed: int = 2) -> None:
         """Takes up where the database ends."""
@@ -106,8 +118,11 @@ class HomeAssistant:
             database.execute(INSERT_ATTRIBUTES, (attributes, dice.getrandbits(32), text))
         state, self.next_state = self.next_state, self.next_state + 1
         value = f"{dice.random() * 3000:.2f}"
-        database.execute(INSERT_STATE, (state, value, at, old, attributes, context_id(at, dice), entity))
+        database.execute(INSERT_STATE, (state, value, at, old, attributes, self.context_id(at), entity))
         self.last[entity] = (state, attributes)
+
+    def context_id(self, at: float) -> bytes:
+        return context_id(at, self.dice)
 
     def statistics(self, database: sqlite3.Connection) -> None:
         values = ((entity, self.dice.random() * 3000) for entity in range(1, self.entities * 2 // 3 + 1))
@@ -125,24 +140,17 @@ class TpcB:
         self.name = "TPC-B, 80-20" if skewed else "TPC-B, uniform"
 
     def fill(self, path: Path) -> None:
-        database = sqlite3.connect(path, isolation_level=None)
-        database.execute("PRAGMA synchronous=OFF")
-        database.execute("PRAGMA journal_mode=OFF")
-        database.executescript(
-            """BEGIN;
-            CREATE TABLE branches (bid INTEGER PRIMARY KEY, bbalance INT, filler TEXT);
+        schema = """CREATE TABLE branches (bid INTEGER PRIMARY KEY, bbalance INT, filler TEXT);
             CREATE TABLE tellers (tid INTEGER PRIMARY KEY, bid INT, tbalance INT, filler TEXT);
             CREATE TABLE accounts (aid INTEGER PRIMARY KEY, bid INT, abalance INT, filler TEXT);
             CREATE TABLE history (tid INT, bid INT, aid INT, delta INT, mtime REAL, filler TEXT);"""
-        )
         filler, branches = "x" * 84, self.accounts // 100_000
-        database.executemany("INSERT INTO branches VALUES (?, 0, ?)", ((b, filler) for b in range(1, branches + 1)))
-        tellers = ((t, (t - 1) // 10 + 1, filler) for t in range(1, branches * 10 + 1))
-        database.executemany("INSERT INTO tellers VALUES (?, ?, 0, ?)", tellers)
-        accounts = ((a, (a - 1) // 100_000 + 1, filler) for a in range(1, self.accounts + 1))
-        database.executemany("INSERT INTO accounts VALUES (?, ?, 0, ?)", accounts)
-        database.execute("COMMIT")
-        database.close()
+        with filled(path, schema) as database:
+            database.executemany("INSERT INTO branches VALUES (?, 0, ?)", ((b, filler) for b in range(1, branches + 1)))
+            tellers = ((t, (t - 1) // 10 + 1, filler) for t in range(1, branches * 10 + 1))
+            database.executemany("INSERT INTO tellers VALUES (?, ?, 0, ?)", tellers)
+            accounts = ((a, (a - 1) // 100_000 + 1, filler) for a in range(1, self.accounts + 1))
+            database.executemany("INSERT INTO accounts VALUES (?, ?, 0, ?)", accounts)
 
     def begin(self, database: sqlite3.Connection, seed: int = 2) -> None:
         self.dice, self.time = random.Random(seed), 0.0
@@ -162,3 +170,143 @@ class TpcB:
         history = (teller, branch, account, delta, self.time, " " * 22)
         database.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?)", history)
         return 1
+
+
+class EvenStates(HomeAssistant):
+    """The same where all entities are as frequent, and identifiers are random: each state changes other pages of the indexes."""
+
+    name = "states with five indexes: 50 rows every 5 seconds, 1 hour"
+    skew = 0.0
+    seconds = 3600.0
+
+    def __init__(self, share: float) -> None:
+        super().__init__(rows=round(200_000 * share))
+
+    def context_id(self, at: float) -> bytes:
+        return self.dice.randbytes(16)
+
+
+class Load:
+    """What another kind of program commits, every `commit` seconds of `seconds`; `rows` are there before."""
+
+    name: str
+    commit: float
+    seconds: float
+    schema: str
+    rows = 0
+    reconnects = False
+
+    def __init__(self, share: float) -> None:
+        self.share, self.rows = share, round(self.rows * share)
+
+    def fill(self, path: Path) -> None:
+        with filled(path, self.schema) as database:
+            self.begin(database, seed=1)
+            self.fill_rows(database)
+
+    def fill_rows(self, database: sqlite3.Connection) -> None:
+        """The rows that are there before."""
+
+    def begin(self, database: sqlite3.Connection, seed: int = 2) -> None:
+        self.dice, self.steps = random.Random(seed), 0
+
+    def step(self, database: sqlite3.Connection, seconds: float) -> int:
+        self.steps += 1
+        return self.change(database)
+
+    def change(self, database: sqlite3.Connection) -> int:
+        """A transaction; returns how many rows it has changed."""
+        raise NotImplementedError
+
+    def text(self, letters: int) -> str:
+        return "".join(self.dice.choices(string.ascii_letters + string.digits, k=letters))
+
+
+class Sessions(Load):
+    """Sessions of visitors of a web page, of which few come often; the other index is that of what expires."""
+
+    name = "sessions of a web server: 1,600 updates of 300 bytes, one connection"
+    commit, seconds, rows = 0.75, 1200.0, 2000
+    schema = """CREATE TABLE sessions (name TEXT PRIMARY KEY, data TEXT, expires INTEGER);
+        CREATE INDEX sessions_expires ON sessions(expires);"""
+
+    def fill_rows(self, database: sqlite3.Connection) -> None:
+        rows = ((f"session{one:06}", self.text(300), one) for one in range(self.rows))
+        database.executemany("INSERT INTO sessions VALUES (?, ?, ?)", rows)
+
+    def change(self, database: sqlite3.Connection) -> int:
+        name = f"session{min(int(self.dice.expovariate(1 / 300)), self.rows - 1):06}"
+        values = (self.text(300), self.rows + self.steps, name)
+        return database.execute("UPDATE sessions SET data = ?, expires = ? WHERE name = ?", values).rowcount
+
+
+class ShortSessions(Sessions):
+    name = "the same, a connection for each update"
+    reconnects = True
+
+
+class Queries(Load):
+    """The queries of a DNS server, written once a minute, as many as are then too old."""
+
+    name = "queries of a DNS server: 100 rows and a purge a minute, 3 hours"
+    commit, seconds, rows = 60.0, 10_800.0, 200_000
+    schema = """CREATE TABLE queries (id INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER, type INTEGER, status INTEGER,
+          domain INTEGER, client INTEGER, reply REAL);
+        CREATE INDEX queries_time ON queries(time);
+        CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER);
+        INSERT INTO counters VALUES (1, 0);"""
+
+    def queries(self, database: sqlite3.Connection, minute: int) -> None:
+        dice = self.dice
+        rows = ((minute, 1, 2, dice.randrange(5000), dice.randrange(20), dice.random()) for _ in range(100))
+        insert = "INSERT INTO queries (time, type, status, domain, client, reply) VALUES (?, ?, ?, ?, ?, ?)"
+        database.executemany(insert, rows)
+
+    def fill_rows(self, database: sqlite3.Connection) -> None:
+        for minute in range(self.rows // 100):
+            self.queries(database, minute)
+
+    def change(self, database: sqlite3.Connection) -> int:
+        self.queries(database, self.rows // 100 + self.steps)
+        database.execute("UPDATE counters SET value = value + 100 WHERE id = 1")
+        return 100 + database.execute("DELETE FROM queries WHERE time < ?", (self.steps,)).rowcount
+
+
+class Blobs(Load):
+    name = "60 blobs of 500 KB, one every 10 seconds"
+    commit, seconds = 10.0, 600.0
+    schema = """CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT, content BLOB);
+        CREATE INDEX things_name ON things(name);"""
+
+    def change(self, database: sqlite3.Connection) -> int:
+        values = (self.text(12), self.dice.randbytes(500_000))
+        return database.execute("INSERT INTO things (name, content) VALUES (?, ?)", values).rowcount
+
+
+class Import(Blobs):
+    name = "an import: 250,000 rows of 72 bytes in one transaction"
+    commit, seconds = 60.0, 60.0
+
+    def change(self, database: sqlite3.Connection) -> int:
+        rows = ((self.text(12), self.text(60)) for _ in range(round(250_000 * self.share)))
+        return database.executemany("INSERT INTO things (name, content) VALUES (?, ?)", rows).rowcount
+
+
+class Scattered(Load):
+    """Nothing is hot, and all that changes is new: an update of three rows that have a page each."""
+
+    name = "updates of 3 of 40,000 rows of 400 random bytes a second, 20 minutes"
+    commit, seconds, rows = 1.0, 1200.0, 40_000
+    schema = "CREATE TABLE things (id INTEGER PRIMARY KEY, content BLOB);"
+
+    def fill_rows(self, database: sqlite3.Connection) -> None:
+        rows = ((one, self.dice.randbytes(400)) for one in range(self.rows))
+        database.executemany("INSERT INTO things VALUES (?, ?)", rows)
+
+    def change(self, database: sqlite3.Connection) -> int:
+        rows = [(self.dice.randbytes(400), self.dice.randrange(self.rows)) for _ in range(3)]
+        return database.executemany("UPDATE things SET content = ? WHERE id = ?", rows).rowcount
+
+
+#: What the docs' table of loads has, in this order.
+LOADS: list[type[EvenStates] | type[Load]] = [EvenStates, Sessions, ShortSessions, Queries, Blobs, Import, Scattered]
