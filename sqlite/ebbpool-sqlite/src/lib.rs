@@ -18,10 +18,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Programs that commit again and again write 3 to 8 times fewer bytes with a window of 30 seconds; those that open a database,
-//! write a row and close it save nothing. A power cut or a killed process loses at most the commits of the *window*, and never the
-//! database. One process at a time may have the database open, and a child of `fork` opens databases of its own.
-//! `docs/sqlite.md` of the project says how to use the library from programs that cannot be changed.
+//! Programs whose commits are small and many write fewer bytes, 1.0 to 5.3 times in seven loads with a window of 30 seconds; those
+//! that open a database, write a row and close it save little. A power cut or a killed process loses at most the commits of the
+//! *window*, in seconds of running time, and never the database. One process at a time may have the database open, and a child of
+//! `fork` opens databases of its own. `docs/sqlite.md` of the project says how to use the library from programs that cannot be changed.
 //!
 //! # What it relies on
 //!

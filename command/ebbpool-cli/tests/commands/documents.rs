@@ -105,6 +105,27 @@ fn recorded_blocks_are_written() {
     }
 }
 
+/// What `sqlite/rivals/measure.py --loads` has measured, the least and the most, stands wherever a reader first meets it.
+#[test]
+fn the_headline_of_sqlite_is_the_range_of_its_table() {
+    let document = |name: &str| fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+    let guide = document("docs/sqlite.md");
+    let (_, table) = guide.split_once("<!-- figures: loads -->").expect("the table of loads");
+    let (table, _) = table.split_once(END).expect("the table's end");
+    let last = table.lines().filter_map(|line| line.strip_suffix("x |")?.rsplit_once("| "));
+    let times: Vec<f64> = last.map(|(_, times)| times.parse().expect("how many times fewer")).collect();
+    assert_eq!(times.len(), 7);
+    let (least, most) = times.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
+    let headline = format!("{least:.1} to {most:.1} times");
+    let crate_of_sqlite = ["README.md", "Cargo.toml", "src/lib.rs"].map(|name| format!("sqlite/ebbpool-sqlite/{name}"));
+    for name in ["README.md", "docs/sqlite.md", "command/ebbpool-cli/src/args.rs"]
+        .into_iter()
+        .chain(crate_of_sqlite.iter().map(|it| &**it))
+    {
+        assert!(document(name).contains(&headline), "{name} does not say {headline}");
+    }
+}
+
 /// The list of differences from plain SQLite names tests, and differences that the judge allows.
 #[test]
 fn the_price_of_sqlite_names_tests_that_exist() {
