@@ -73,6 +73,13 @@ def fresh_card(directory: Path, mebibytes: int = 1024) -> Iterator[Card]:
         mount.rmdir()
 
 
+def temporary_files_in(directory: Path) -> None:
+    """Has SQLite put its temporary files there. It reads SQLITE_TMPDIR only once, when Python imports it."""
+    database = sqlite3.connect(":memory:")
+    database.execute(f"PRAGMA temp_store_directory = '{directory}'")
+    database.close()
+
+
 def load_library(library: Path = LIBRARY) -> None:
     """Loads the library into this process: then databases may be opened with `vfs=ebbpool`.
 

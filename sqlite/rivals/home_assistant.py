@@ -35,7 +35,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from card import Card, checked, fresh_card, load_library, open_database, run
+from card import Card, checked, fresh_card, load_library, open_database, run, temporary_files_in
 from workloads import context_id
 from documents import table, write_block
 
@@ -251,7 +251,7 @@ def work(arguments: dict) -> None:
     logging.getLogger().addHandler(problems)
     path, options = Path(arguments["path"]), arguments["options"]
     card = Card(arguments["device"], path.parent)
-    os.environ["SQLITE_TMPDIR"] = str(path.parent)
+    temporary_files_in(path.parent)
     if options is not None:
         load_library()
         clock = open_database(path, options)

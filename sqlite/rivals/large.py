@@ -27,7 +27,7 @@ from typing import Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from card import Card, checked, fresh_card, load_library, open_database
+from card import Card, checked, fresh_card, load_library, open_database, temporary_files_in
 from documents import table, write_block
 
 MEBIBYTE = 1 << 20
@@ -46,7 +46,7 @@ def rows(mebibytes: int) -> Iterator[tuple[str, bytes]]:
 
 def run(card: Card, options: str | None, mebibytes: int) -> list[tuple[int, float]]:
     """Bytes and seconds of each statement, in a process of its own."""
-    os.environ["SQLITE_TMPDIR"] = str(card.mount)
+    temporary_files_in(card.mount)
     if options is not None:
         load_library()
     path = card.mount / "test.db"

@@ -31,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from card import Card, checked, fresh_card, load_library, open_database
+from card import Card, checked, fresh_card, load_library, open_database, temporary_files_in
 from workloads import LOADS, EvenStates, HomeAssistant, Load, TpcB
 from documents import table, write_block
 
@@ -117,8 +117,7 @@ def workloads(quick: bool) -> list[Workload]:
 def drive(card: Card, path: Path, workload: Workload, configuration: Configuration) -> dict:
     """Runs the workload on an open card, and returns what was written."""
     is_ours = configuration.options is not None
-    # Temporary files are on the card too.
-    os.environ["SQLITE_TMPDIR"] = str(card.mount)
+    temporary_files_in(card.mount)
     if is_ours:
         load_library()
 
