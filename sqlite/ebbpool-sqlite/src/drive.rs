@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::{DatabaseState, PageInWal, PageSource, Transaction};
+use crate::disk::ForeignChange;
 use crate::ffi;
 use crate::health::HealthNote;
 use crate::instance::Instance;
@@ -146,6 +147,11 @@ impl Instance {
         };
         let (pages, oldest) = shared.with_state(self.now(), |state| Ok((state.pool(), state.oldest())))?;
         let Some(harm) = store.harm_of(change, pages.as_deref())? else {
+            if change == ForeignChange::Time && (oldest.is_some() || !store.is_in_place()) {
+                let text =
+                    "its time has changed and its content has not; should a backup have been put back, later commits stay";
+                self.log(SqliteCode(ffi::NOTICE), &format!("{}: {text}", shared.path));
+            }
             return Ok(());
         };
         let path = &shared.path;
