@@ -375,7 +375,7 @@ impl Real<'_> {
         let Some(process) = self.processes.get(&p) else {
             return Ok(());
         };
-        if process.opened.contains_key(&c) || process.inherited.contains(&c) {
+        if process.opened.contains_key(&c) || process.inherited.contains(&c) || (is_read_only && self.has_second()) {
             return Ok(());
         }
         let options = format!("window={window}");
@@ -639,7 +639,9 @@ impl Real<'_> {
     // Another copy of SQLite.
 
     fn second(&mut self, p: usize) -> Run<()> {
-        let Some(process) = self.processes.get(&p).filter(|_| has_second() && !self.is_fixed) else {
+        // Where SQLite's own VFS serves both, the copies take each other's locks and WAL, as without the library.
+        let is_passed = self.is_fixed || self.had_reader;
+        let Some(process) = self.processes.get(&p).filter(|process| has_second() && (process.has_second || !is_passed)) else {
             return Ok(());
         };
         if process.has_second {
