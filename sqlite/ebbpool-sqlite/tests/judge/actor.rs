@@ -129,12 +129,12 @@ impl Actor {
             Request::Exit => {
                 std::mem::forget(self.second.take());
                 std::mem::forget(std::mem::take(&mut self.connections));
-                std::process::exit(0);
+                exit();
             }
             Request::Quit => {
                 self.second = None;
                 self.connections.clear();
-                std::process::exit(0);
+                exit();
             }
         };
         Some(Reply { answer: outcome.answer, is_idle: outcome.is_idle })
@@ -264,6 +264,12 @@ fn read(path: &Path, copy: Option<&Path>) -> Result<Vec<String>, i32> {
         std::fs::write(copy, content).map_err(|_| rusqlite::ffi::SQLITE_IOERR)?;
     }
     Ok(Vec::new())
+}
+
+/// Ends the process as a program in C does. In a child of `fork` Rust's own way waits for locks that other threads had.
+fn exit() -> ! {
+    // SAFETY: exit handlers of the library, and destructors of this thread, may run here.
+    unsafe { libc::exit(0) }
 }
 
 /// Ends the process at once, with nothing of what it does at a usual end.

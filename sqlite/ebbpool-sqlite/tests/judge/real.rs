@@ -693,6 +693,7 @@ impl Real<'_> {
         if std::fs::read(self.path()).unwrap_or_default() == content.file {
             return Ok(());
         }
+        self.settle()?;
         tick();
         std::fs::write(self.path(), &content.file).unwrap();
         self.close_all()?;
@@ -709,10 +710,22 @@ impl Real<'_> {
         if self.is_fixed || self.had_reader || self.has_second() || self.has_lost_log {
             return Ok(());
         }
+        self.settle()?;
         let copy = self.directory.path().join("files/copy");
         std::fs::copy(self.path(), &copy).unwrap();
         std::fs::rename(&copy, self.path()).unwrap();
         self.judge()
+    }
+
+    /// Waits until no owner writes the file, which a connection without a window may have asked for when it was opened: a file that is
+    /// copied or written in the middle of that is damaged, as by plain SQLite.
+    fn settle(&mut self) -> Run<()> {
+        let open = self.processes.iter().flat_map(|(p, process)| process.opened.iter().map(|(c, opened)| (*p, *c, *opened)));
+        let writers: Vec<_> = open.filter(|(_, _, opened)| opened.window == 0 && !opened.is_read_only).collect();
+        for (p, c, _) in writers {
+            self.ask(p, Request::Sql(c, "PRAGMA ebbpool_flush".into()))?;
+        }
+        Ok(())
     }
 
     /// All connections close.
