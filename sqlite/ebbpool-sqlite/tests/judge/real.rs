@@ -459,9 +459,12 @@ impl Real<'_> {
         }
         let ours = self.ask(p, Request::Sql(c, text.into()))?;
         if self.is_allowed(p, &ours, text) {
-            let plain = &self.plain[&(p, c)];
-            if ours.is_idle && !plain.is_autocommit() {
-                sql::run(plain, "ROLLBACK");
+            if !self.plain[&(p, c)].is_autocommit() || !ours.is_idle {
+                // Plain SQLite has not run the statement, so that the transactions differ.
+                if !ours.is_idle {
+                    self.ask(p, Request::Sql(c, "ROLLBACK".into()))?;
+                }
+                sql::run(&self.plain[&(p, c)], "ROLLBACK");
             }
             return Ok(());
         }
