@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
@@ -13,6 +14,7 @@ use crate::disk::ForeignChange;
 use crate::ffi;
 use crate::health::HealthNote;
 use crate::instance::Instance;
+use crate::owner::FileIdentity;
 use crate::shared::{Ownership, SharedDatabase};
 use crate::store::{DurableFiles, ForeignHarm, SLICE};
 
@@ -126,13 +128,44 @@ impl Instance {
     ///
     /// As `refuse_foreign`.
     pub(crate) fn look_for_foreign(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        self.with_idle_store(shared, |store| self.refuse_foreign(shared, store))
+    }
+
+    /// Calls `with` with the files, unless another thread has them.
+    fn with_idle_store(
+        &self,
+        shared: &SharedDatabase,
+        with: impl FnOnce(&mut DurableFiles) -> SqliteResult<()>,
+    ) -> SqliteResult<()> {
         if shared.is_own()
             && let Some(mut writer) = shared.writer_within(Duration::ZERO)
             && let Some(store) = writer.as_mut()
         {
-            self.refuse_foreign(shared, store)?;
+            return with(store);
         }
         Ok(())
+    }
+
+    /// Refuses a commit to a file that no name leads to any more, while another file has its name: no program would find it again.
+    /// Plain SQLite does the same with a rollback journal. Without another file the program may have deleted its own on purpose.
+    ///
+    /// # Errors
+    ///
+    /// `READONLY_DBMOVED`.
+    fn refuse_nameless(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
+        let code = SqliteCode(ffi::READONLY_DBMOVED);
+        if !store.is_nameless() || FileIdentity::for_path(&shared.path).is_none() {
+            return Ok(());
+        }
+        let text = format!(
+            "{}: another file has its name by now, and the one that is open has none left: commits are refused. Open it again",
+            shared.path
+        );
+        match shared.has_said_nameless.swap(true, Ordering::Relaxed) {
+            true => self.log(code, &text),
+            false => self.say(code, &text),
+        }
+        Err(code)
     }
 
     /// Gives a database up that another program has written, as it is now. The logs, which belong to
@@ -330,15 +363,21 @@ impl Instance {
         })?;
         if is_urgent {
             self.with_store(shared, |store| {
+                self.refuse_foreign(shared, store)?;
+                self.refuse_nameless(shared, store)?;
                 self.or_after_checkpoint(shared, store, |store| self.epoch_with(shared, store, Some(transaction)))
             })?;
         } else if room > figures.room {
             self.with_store(shared, |store| {
                 self.refuse_foreign(shared, store)?;
+                self.refuse_nameless(shared, store)?;
                 self.or_after_checkpoint(shared, store, |store| store.make_room(room))
             })?;
         } else {
-            self.look_for_foreign(shared)?;
+            self.with_idle_store(shared, |store| {
+                self.refuse_foreign(shared, store)?;
+                self.refuse_nameless(shared, store)
+            })?;
         }
         Ok(is_urgent)
     }

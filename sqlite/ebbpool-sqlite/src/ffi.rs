@@ -116,6 +116,7 @@ pub const IOERR: c_int = 10;
 pub const CORRUPT: c_int = 11;
 pub const NOTFOUND: c_int = 12;
 pub const FULL: c_int = 13;
+pub const READONLY_DBMOVED: c_int = 8 | (4 << 8);
 pub const CANTOPEN: c_int = 14;
 pub const MISUSE: c_int = 21;
 pub const NOTICE: c_int = 27;

@@ -28,6 +28,13 @@ pub(crate) struct OwnerLock {
     file: Option<File>,
 }
 
+impl OwnerLock {
+    /// True if no name leads to the file any more.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.file.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|metadata| metadata.nlink() == 0)
+    }
+}
+
 /// What is open of databases, and not used. Closing it would drop the locks that SQLite has on the same file in this process, of
 /// any copy, so that the next attempt uses it again.
 static UNUSED: Mutex<Unused> = Mutex::new(Unused { descriptors: Vec::new(), handles: Vec::new() });

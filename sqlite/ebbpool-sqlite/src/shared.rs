@@ -74,6 +74,8 @@ pub(crate) struct SharedDatabase {
     pub(crate) is_at_work: AtomicBool,
     /// True when an exit handler has said what is lost. A later one tries again.
     pub(crate) has_said_end: AtomicBool,
+    /// True if it was said that commits are refused, because the file has lost its name.
+    pub(crate) has_said_nameless: AtomicBool,
     /// What other processes get to know.
     health: HealthEntry,
     /// True if what they know is that every commit is durable. A thread has the lock, before that of the state, while it reads
@@ -111,6 +113,7 @@ impl SharedDatabase {
             admitted_commits: AtomicU64::new(0),
             is_at_work: AtomicBool::new(false),
             has_said_end: AtomicBool::new(false),
+            has_said_nameless: AtomicBool::new(false),
             health: HealthEntry::new(),
             says_all_durable: Mutex::new(false),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),

@@ -143,7 +143,7 @@ pub(crate) struct DurableFiles {
     random: u64,
     written: WrittenBytes,
     /// Keeps other processes away. It goes last, or when the database is given up.
-    _lock: Option<OwnerLock>,
+    lock: Option<OwnerLock>,
 }
 
 /// Milliseconds since 1970.
@@ -215,7 +215,7 @@ impl DurableFiles {
             epochs: 0,
             random: random | 1,
             written: WrittenBytes::default(),
-            _lock: lock,
+            lock,
         };
         store.load(length)?;
         store.publish();
@@ -509,6 +509,11 @@ impl DurableFiles {
         Ok(Some(if fits { ForeignHarm::Copied } else { ForeignHarm::Written }))
     }
 
+    /// True if no name leads to the file any more.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.lock.as_ref().is_some_and(OwnerLock::is_nameless)
+    }
+
     /// True if the database in place has the mark of a log.
     pub(crate) fn is_marked_in_place(&mut self) -> bool {
         self.header().is_ok_and(|header| is_plain(&header) && is_marked(&header) && marked_generation(&header) != 0)
@@ -524,7 +529,7 @@ impl DurableFiles {
     fn let_go(&mut self) {
         self.deltas = Deltas::default();
         self.wal_file = None;
-        self._lock = None;
+        self.lock = None;
     }
 
     /// Gives the database up as it is now, and puts the logs aside, which do not belong to it. The files are good for nothing more.

@@ -316,3 +316,40 @@ fn a_copy_that_takes_the_name_of_an_open_database_has_its_log() {
         }
     }
 }
+
+/// As an update by `rename` does. With a journal SQLite refuses such commits itself.
+#[test]
+fn commits_to_a_file_without_a_name_are_refused_while_another_has_its_name() {
+    for options in ["window=0", "window=30", "window=30&log=wal"] {
+        for journal in ["delete", "wal", "memory"] {
+            let context = format!("{options} {journal}");
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("x.db");
+            plain(&path).execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+            let database = open_with(&path, options);
+            set_journal(&database, journal);
+            database.execute("INSERT INTO t VALUES (2)", []).unwrap();
+            let other = directory.path().join("other.db");
+            plain(&other).execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (7)").unwrap();
+            std::fs::rename(&other, &path).unwrap();
+            // Readers go on, as with plain SQLite.
+            assert_eq!(numbers(&database), [1, 2], "{context}");
+            let code = database.execute("INSERT INTO t VALUES (3)", []).unwrap_err().sqlite_error_code();
+            assert_eq!(code, Some(rusqlite::ErrorCode::ReadOnly), "{context}");
+            let again = open_with(&path, options);
+            again.execute("INSERT INTO t VALUES (8)", []).unwrap();
+            drop(database);
+            again.close().unwrap();
+            assert_eq!(numbers(&plain(&path)), [7, 8], "{context}");
+        }
+    }
+    // Who deletes the file that he uses has it to himself.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.db");
+    let database = open_with(&path, "window=0");
+    set_journal(&database, "wal");
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    database.execute("INSERT INTO t VALUES (3)", []).unwrap();
+    assert_eq!(numbers(&database), [3]);
+}
