@@ -173,6 +173,18 @@ impl BaseFile {
         Ok(())
     }
 
+    /// Reads bytes from an offset on, all of which are there: of a log, which another program may have cut off.
+    ///
+    /// # Errors
+    ///
+    /// `IO` if the file is shorter.
+    pub(crate) fn read_all(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
+        match at + into.len() as u64 <= self.length()? {
+            true => self.read(at, into),
+            false => Err(SqliteCode::IO),
+        }
+    }
+
     /// Writes bytes at an offset.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         for (index, part) in bytes.chunks(MOST_BYTES).enumerate() {
@@ -336,6 +348,8 @@ pub(crate) struct OwnedFile {
     file: BaseFile,
     /// What the file was after the last change of this process; `None` on a simulated disk.
     seen: Option<Seen>,
+    /// True if its time had changed before that.
+    has_other_time: bool,
     is_local: bool,
 }
 
@@ -361,7 +375,7 @@ impl OwnedFile {
     /// A file as it is now.
     pub(crate) fn new(file: BaseFile) -> OwnedFile {
         let is_local = std::str::from_utf8(file.path()).is_ok_and(owner::is_local);
-        let mut owned = OwnedFile { file, seen: None, is_local };
+        let mut owned = OwnedFile { file, seen: None, has_other_time: false, is_local };
         owned.look();
         owned
     }
@@ -376,6 +390,27 @@ impl OwnedFile {
     /// Takes the file as it is now for what this process has made of it.
     pub(crate) fn look(&mut self) {
         self.seen = self.now();
+        self.has_other_time = false;
+    }
+
+    /// Changes the file, unless another program has changed its content since this process looked last: what a slice of a checkpoint
+    /// writes would be mixed with that.
+    ///
+    /// # Errors
+    ///
+    /// `IO` if that is so, and those of the change.
+    fn change(&mut self, change: impl FnOnce(&mut BaseFile) -> SqliteResult<()>) -> SqliteResult<()> {
+        let foreign = self.foreign_change();
+        if foreign == Some(ForeignChange::Content) {
+            return Err(SqliteCode::IO);
+        }
+        let changed = change(&mut self.file);
+        // A file that has lost its name is seen as it was; there is no other one to look at.
+        if foreign != Some(ForeignChange::Name) {
+            self.look();
+            self.has_other_time = foreign.is_some();
+        }
+        changed
     }
 
     /// What another program has changed of the file since this process has written it.
@@ -385,7 +420,7 @@ impl OwnedFile {
             return Some(ForeignChange::Name);
         }
         if now == seen {
-            return None;
+            return self.has_other_time.then_some(ForeignChange::Time);
         }
         let is_as_before = now.header == seen.header && now.stamp.length == seen.stamp.length;
         Some(if is_as_before { ForeignChange::Time } else { ForeignChange::Content })
@@ -398,16 +433,12 @@ impl OwnedFile {
 
     /// Writes as [`BaseFile::write`] does.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
-        let written = self.file.write(at, bytes);
-        self.look();
-        written
+        self.change(|file| file.write(at, bytes))
     }
 
     /// Cuts the file off, as [`BaseFile::truncate`] does.
     pub(crate) fn truncate(&mut self, length: u64) -> SqliteResult<()> {
-        let cut = self.file.truncate(length);
-        self.look();
-        cut
+        self.change(|file| file.truncate(length))
     }
 
     /// Makes the file durable, as [`BaseFile::sync`] does.

@@ -175,25 +175,31 @@ impl Instance {
     ///
     /// `IO` if that is so: the handles are good for nothing more.
     fn refuse_foreign(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
-        let Some(change) = store.foreign_change() else {
+        let change = store.foreign_change();
+        if change.is_none() && !store.is_log_cut_off() {
             return Ok(());
-        };
+        }
         let (pages, oldest) = shared.with_state(self.now(), |state| Ok((state.pool(), state.oldest())))?;
-        let Some(harm) = store.harm_of(change, pages.as_deref())? else {
-            if change == ForeignChange::Time && (oldest.is_some() || !store.is_in_place()) {
+        let harm = match change {
+            Some(change) => store.harm_of(change, pages.as_deref())?,
+            None => None,
+        };
+        let harm = harm.or_else(|| store.has_lost_records(pages.as_deref()).then_some(ForeignHarm::LogCut));
+        let Some(harm) = harm else {
+            if change == Some(ForeignChange::Time) && (oldest.is_some() || !store.is_in_place()) {
                 let text =
                     "its time has changed and its content has not; should a backup have been put back, later commits stay";
                 self.log(SqliteCode(ffi::NOTICE), &format!("{}: {text}", shared.path));
             }
             return Ok(());
         };
-        let path = &shared.path;
+        let (path, was_in_place) = (&shared.path, store.is_in_place());
         let done = match harm {
             ForeignHarm::Copied => {
                 store.leave_to_copy();
                 "another file has its name by now, a copy of it as `sed -i` makes one. The copy has its log".to_owned()
             }
-            ForeignHarm::Written => {
+            ForeignHarm::Written | ForeignHarm::LogCut => {
                 let logs = match store.put_aside() {
                     Ok(()) => "get names that end in .stale",
                     Err(_) => "cannot get other names: delete them before the database is opened",
@@ -202,13 +208,19 @@ impl Instance {
                     true => format!(". It has the mark of its log: `ebbpool sqlite check {path}` says how it opens again"),
                     false => String::new(),
                 };
-                format!(
-                    "another program has written it while it was open, as when a backup is copied over it. It stays as it is now, and its logs, if there are any, {logs}{marked}"
-                )
+                let what = match harm {
+                    ForeignHarm::LogCut => "another program has cut off its log while it was open, and what that had is lost",
+                    _ => "another program has written it while it was open, as when a backup is copied over it",
+                };
+                format!("{what}. It stays as it is now, and its logs, if there are any, {logs}{marked}")
             }
         };
         shared.lock()?.state = Ownership::Lost(SqliteCode::IO);
-        let lost = if oldest.is_some() { "commits that were not durable are lost" } else { "every commit was durable" };
+        let lost = match (oldest.is_some(), was_in_place) {
+            (true, _) => "commits that were not durable are lost",
+            (false, true) => "it had every commit",
+            (false, false) => "every commit is durable, the last ones in its logs",
+        };
         self.say(SqliteCode::IO, &format!("{path}: {done}; {lost}. Open it again"));
         self.forget(shared);
         shared.publish_health(self.now());

@@ -35,18 +35,20 @@
 //!    `a_second_copy_of_sqlite_that_came_first_loses_nothing`
 //! 3. **Closing a descriptor drops no lock of another copy.** Before it is closed, `/proc/locks` says whether this process has locks of
 //!    the usual kind on the file; then it stays open, for the next use. The same test.
-//! 4. **No other program writes the file.** `stat`, and the header, before each commit, epoch and slice of a checkpoint, when another
-//!    connection is opened, and before a read, at most every 10 ms. Where only the time differs, the pages in memory are compared with
-//!    the file. Otherwise `SQLITE_IOERR` and words on standard error: the file stays as it is, the logs get names in `.stale`.
-//!    `a_backup_that_is_copied_over_an_open_database_stays`, `what_is_written_into_the_middle_of_an_open_database_stays`,
-//!    `who_reads_an_open_database_does_it_no_harm`
+//! 4. **No other program writes the file.** `stat`, and the header, before each commit, epoch, slice of a checkpoint and write in place,
+//!    when another connection is opened, and before a read, at most every 10 ms. Where only the time differs, the pages in memory are
+//!    compared with the file. Otherwise `SQLITE_IOERR` and words on standard error: the file stays as it is, the logs get names in
+//!    `.stale`. `a_backup_that_is_copied_over_an_open_database_stays`,
+//!    `a_backup_that_is_copied_over_in_the_middle_of_a_checkpoint_stays`,
+//!    `what_is_written_into_the_middle_of_an_open_database_stays`, `who_reads_an_open_database_does_it_no_harm`
 //! 5. **The file keeps its name.** `stat`, at the same times. Commits go to where the file is, and a new connection opens what has the name.
 //!    A copy with the mark of the log gets the log, too. Where no name is left and another file has this one, commits are refused
 //!    (`SQLITE_READONLY_DBMOVED`), and words stand on standard error. `a_database_that_is_moved_while_open_takes_its_commits_along`,
 //!    `a_copy_that_takes_the_name_of_an_open_database_has_its_log`,
 //!    `commits_to_a_file_without_a_name_are_refused_while_another_has_its_name`
-//! 6. **The logs keep theirs.** `stat`, before each epoch: what a lost one held goes in place from its open file.
-//!    `nothing_is_lost_after_the_log_was_deleted_under_its_owner`
+//! 6. **The logs keep theirs, and their length.** `stat`, before each epoch: what a lost one held goes in place from its open file. One that
+//!    was cut off, and had what is not in memory, is as 4. `nothing_is_lost_after_the_log_was_deleted_under_its_owner`,
+//!    `a_database_whose_log_is_cut_off_is_no_mixture`
 //! 7. **File and directory are one mount, and the directory can be written.** `statx` (`STATX_MNT_ID`) and `faccessat`, at opening.
 //!    Otherwise SQLite's own VFS serves the database, and `status` says why.
 //!    `a_database_that_is_mounted_without_its_directory_has_no_logs_there`
@@ -57,14 +59,16 @@
 //! 10. **The process runs.** A window is one of running time (`CLOCK_MONOTONIC`): while the process is stopped, or the machine suspended,
 //!     nothing is written, and a kill then loses what was not durable before.
 //!
-//! Not noticed: another program's write in the middle of the file, within one tick of the system's clock (4 ms) after a write of
-//! this process, or to pages that are not in memory, or on a file system of another computer, where times do not count, as long as
-//! length and header stay as they were. A backup that is byte for byte what is in place changes nothing, and the newer
+//! Not noticed: a log that is deleted and a file that is written over within milliseconds of each other; another program's write
+//! during one of this process; and, as long as length and header stay as they were, a write within one tick of the system's clock
+//! (4 ms) after one of this process, to pages that are not in memory, or on a file system of another computer, where times do
+//! not count. A backup that is byte for byte what is in place changes nothing, and the newer
 //! commits stay.
 //!
 //! # The price
 //!
-//! Each line is a difference from plain SQLite and the test that shows it, in `sqlite/ebbpool-sqlite/tests` or
+//! `sqlite3_snapshot_open`, which few builds of SQLite have, may get `SQLITE_IOERR` for a snapshot that no connection holds.
+//! Otherwise each line is a difference from plain SQLite and the test that shows it, in `sqlite/ebbpool-sqlite/tests` or
 //! `command/ebbpool-cli/tests`. The *judge* there runs random programs over both in lock step; its `price.rs` has the
 //! differences that it allows, here `Price::…`.
 //!

@@ -152,6 +152,12 @@ impl PageCache {
         Ok(with(&guard))
     }
 
+    /// True if a page is here.
+    pub(crate) fn has(&self, page: u32) -> bool {
+        let _gate = fork::gate();
+        self.pool.read_optimistically(u64::from(page) - 1).is_some()
+    }
+
     /// True if a page that is here is another one in the files.
     pub(crate) fn differs(&self, stored: &Stored) -> SqliteResult<bool> {
         let _gate = fork::gate();

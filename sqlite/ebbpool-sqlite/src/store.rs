@@ -159,6 +159,8 @@ pub(crate) enum ForeignHarm {
     Written,
     /// A copy of the file has its name, as `sed -i` makes one, and the logs belong to the copy, too.
     Copied,
+    /// The log was cut off, and had what is not in memory.
+    LogCut,
 }
 
 /// What a database is taken over with.
@@ -483,6 +485,17 @@ impl DurableFiles {
                 Ok(None)
             }
         }
+    }
+
+    /// True if the log was cut off by another program while it was open, and had what is not in memory.
+    pub(crate) fn has_lost_records(&mut self, pages: Option<&PageCache>) -> bool {
+        self.is_log_cut_off() && pages.is_some_and(|pages| self.stored.pages_of_deltas().iter().any(|page| !pages.has(*page)))
+    }
+
+    /// True if the file of the log is shorter than the log.
+    pub(crate) fn is_log_cut_off(&mut self) -> bool {
+        let end = self.deltas.end;
+        self.deltas.file.as_mut().is_some_and(|file| file.length().is_ok_and(|length| length < end))
     }
 
     /// What it means that another file has the name of the database: nothing, unless that file has the mark of this log.

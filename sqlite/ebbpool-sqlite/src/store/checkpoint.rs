@@ -463,11 +463,7 @@ impl DurableFiles {
             return Ok(());
         }
         let path = self.ebb_path();
-        let end = self.deltas.end;
-        let is_cut_off = match self.deltas.file.as_mut() {
-            Some(file) => file.length()? < end,
-            None => false,
-        };
+        let is_cut_off = self.is_log_cut_off();
         let is_other = FileIdentity::is_other(&path, &self.deltas.identity);
         if self.deltas.file.is_some() && (is_other || is_cut_off) {
             tracing::warn!(%path, "the log was deleted, replaced or cut off while it was open; what it held goes in place");

@@ -163,7 +163,7 @@ impl Stored {
     pub(crate) fn read(&self, page: u32, into: &mut [u8]) -> SqliteResult<()> {
         let places = self.places();
         if let (Some(at), Some(wal)) = (places.images.get(&page), &places.wal) {
-            lock(wal).read(*at, into)?;
+            lock(wal).read_all(*at, into)?;
             unmark_first(page, into);
         } else {
             let chain = places.chains.get(&page);
@@ -183,7 +183,7 @@ impl Stored {
                 let mut runs = Vec::new();
                 for (at, bytes) in &chain.sections {
                     runs.resize(*bytes as usize, 0);
-                    file.read(*at, &mut runs)?;
+                    file.read_all(*at, &mut runs)?;
                     delta_log::apply(&runs, into);
                 }
             }

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::support::between::{Between, FileKind};
 use crate::support::real::set_journal;
 
 fn open(path: &Path) -> Connection {
@@ -352,4 +354,75 @@ fn commits_to_a_file_without_a_name_are_refused_while_another_has_its_name() {
     std::fs::remove_file(&path).unwrap();
     database.execute("INSERT INTO t VALUES (3)", []).unwrap();
     assert_eq!(numbers(&database), [3]);
+}
+
+/// Between what a checkpoint has logged and what it writes in place, at a sync that takes long on a card.
+#[test]
+fn a_backup_that_is_copied_over_in_the_middle_of_a_checkpoint_stays() {
+    let below = Between::under_the_library(c"over-checkpoint");
+    for way in ["PRAGMA ebbpool_checkpoint", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.db");
+        let setup = "CREATE TABLE t (a INTEGER PRIMARY KEY, v); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+            INSERT INTO t SELECT i, randomblob(900) FROM n";
+        plain(&path).execute_batch(setup).unwrap();
+        let backup = std::fs::read(&path).unwrap();
+        let name = format!("file:{}?window=0", path.display());
+        let database = Connection::open_with_flags_and_vfs(name, OpenFlags::default(), c"over-checkpoint").unwrap();
+        set_journal(&database, "wal");
+        for row in (1..600).step_by(7) {
+            database.execute("UPDATE t SET v = randomblob(900) WHERE a = ?1", [row]).unwrap();
+        }
+        let (restored, content) = (path.clone(), backup.clone());
+        let is_done = AtomicBool::new(false);
+        below.observe(move |call| {
+            if call.method == "xSync" && call.kind == FileKind::Wal && !is_done.swap(true, Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(20));
+                std::fs::write(&restored, &content).unwrap();
+            }
+            None
+        });
+        let _ = database.query_row(way, [], |_| Ok(()));
+        below.observe_no_more();
+        let inserted = database.execute("INSERT INTO t (v) VALUES (1)", []);
+        drop(database);
+        assert!(inserted.is_err(), "{way}");
+        assert!(std::fs::read(&path).unwrap() == backup, "{way}: the backup has changed");
+    }
+}
+
+/// What was cut off cannot be made good with what is older: the file stays as it was when the log began.
+#[test]
+fn a_database_whose_log_is_cut_off_is_no_mixture() {
+    for (options, journal) in [("window=0&memory=1M", "delete"), ("window=30&memory=1M", "wal")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.db");
+        let setup = "CREATE TABLE t (a INTEGER PRIMARY KEY, v); CREATE INDEX i ON t (v);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT i, randomblob(900) FROM n";
+        plain(&path).execute_batch(setup).unwrap();
+        let database = open_with(&path, options);
+        set_journal(&database, journal);
+        database.execute_batch("PRAGMA cache_size=10").unwrap();
+        let update = |row| database.execute("UPDATE t SET v = randomblob(900) WHERE a = ?1", [row]);
+        for row in (1..4000).step_by(3) {
+            update(row).unwrap();
+        }
+        database.query_row("PRAGMA ebbpool_flush", [], |_| Ok(())).unwrap();
+        let log = directory.path().join("x.db-ebb");
+        std::fs::File::options().write(true).open(&log).unwrap().set_len(100).unwrap();
+        let updated: Vec<_> = (1..20).map(|row| update(row).is_ok()).collect();
+        drop(database);
+        assert!(updated.contains(&false), "{options}: {updated:?}");
+        assert!(
+            ebbpool_sqlite::inspect::inspect(&path).unwrap().findings().iter().any(|finding| finding.contains("-ebb.stale"))
+        );
+        let mut content = std::fs::read(&path).unwrap();
+        // As `recover --discard-log` leaves it.
+        content[18] = content[19];
+        content[72..80].fill(0);
+        let recovered = directory.path().join("recovered.db");
+        std::fs::write(&recovered, content).unwrap();
+        let found: String = plain(&recovered).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, "ok", "{options}");
+    }
 }
