@@ -53,6 +53,9 @@ impl Instance {
         transaction: Option<&Transaction>,
     ) -> SqliteResult<()> {
         self.refuse_foreign(shared, store)?;
+        if transaction.is_some() {
+            self.refuse_nameless(shared, store)?;
+        }
         let taken = shared.with_state(self.now(), |state| {
             let Some(pages) = state.pool() else {
                 return Ok(None);
@@ -375,8 +378,6 @@ impl Instance {
         })?;
         if is_urgent {
             self.with_store(shared, |store| {
-                self.refuse_foreign(shared, store)?;
-                self.refuse_nameless(shared, store)?;
                 self.or_after_checkpoint(shared, store, |store| self.epoch_with(shared, store, Some(transaction)))
             })?;
         } else if room > figures.room {

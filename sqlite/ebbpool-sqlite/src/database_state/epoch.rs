@@ -251,7 +251,10 @@ impl DatabaseState {
             // A pool that has read nothing yet has nothing old.
             self.use_page_size(self.page_size)?;
         }
-        self.frames_are_durable(&flight)?;
+        if let Err(error) = self.frames_are_durable(&flight) {
+            // Then they stay where they are.
+            tracing::warn!(%error, "frames of the WAL cannot be taken from the pool");
+        }
         for (page, image) in &flight.pages {
             let is_shown = |shown: &Arc<Image>| Arc::ptr_eq(shown, image);
             if self.view.get(page).is_some_and(is_shown) {

@@ -132,18 +132,20 @@ impl DatabaseState {
         self.index.shows(frame, next.unwrap_or(u64::MAX))
     }
 
-    /// Gives frames their contents back that stand for pages which a flight is about to replace.
+    /// Gives frames their contents back that stand for pages which a flight is about to replace; those that no snapshot shows go.
     pub(super) fn keep_for_snapshots(&mut self, flight: &Flight) -> SqliteResult<()> {
-        for page in self.pages_of_snapshots(flight) {
+        if !self.frames.is_sparse() {
+            return Ok(());
+        }
+        for page in flight.pages.keys().copied().chain(self.cut_off_by(flight)) {
             let Some(frame) = self.frame_of_pool(page) else {
                 continue;
             };
-            let bytes = self.durable(page, <[u8]>::to_vec)?;
-            self.give_back(frame, &bytes);
-            self.frames.pinned.push((page, frame));
-        }
-        for page in self.cut_off_by(flight) {
-            if let (Some(frame), Some(wal)) = (self.frame_of_pool(page), &mut self.wal) {
+            if self.is_shown_to_any(page, frame) {
+                let bytes = self.durable(page, <[u8]>::to_vec)?;
+                self.give_back(frame, &bytes);
+                self.frames.pinned.push((page, frame));
+            } else if let Some(wal) = &mut self.wal {
                 wal.forget_content(frame, Content::Gone)?;
             }
         }
