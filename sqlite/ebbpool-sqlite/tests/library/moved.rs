@@ -360,7 +360,8 @@ fn commits_to_a_file_without_a_name_are_refused_while_another_has_its_name() {
 #[test]
 fn a_backup_that_is_copied_over_in_the_middle_of_a_checkpoint_stays() {
     let below = Between::under_the_library(c"over-checkpoint");
-    for way in ["PRAGMA ebbpool_checkpoint", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+    // The close at once; the checkpoint in slices, between which the library looks anyway.
+    for way in ["close", "PRAGMA ebbpool_checkpoint"] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.db");
         let setup = "CREATE TABLE t (a INTEGER PRIMARY KEY, v); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
@@ -382,11 +383,12 @@ fn a_backup_that_is_copied_over_in_the_middle_of_a_checkpoint_stays() {
             }
             None
         });
-        let _ = database.query_row(way, [], |_| Ok(()));
-        below.observe_no_more();
-        let inserted = database.execute("INSERT INTO t (v) VALUES (1)", []);
+        if way != "close" {
+            let _ = database.query_row(way, [], |_| Ok(()));
+            assert!(database.execute("INSERT INTO t (v) VALUES (1)", []).is_err(), "{way}");
+        }
         drop(database);
-        assert!(inserted.is_err(), "{way}");
+        below.observe_no_more();
         assert!(std::fs::read(&path).unwrap() == backup, "{way}: the backup has changed");
     }
 }
