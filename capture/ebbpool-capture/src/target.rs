@@ -26,6 +26,12 @@ pub struct Mapping {
 }
 
 /// The mapping of a line of `/proc/PID/maps`; `None` if the line is malformed.
+///
+/// ```
+/// let found = ebbpool_capture::mapping("7f00-7f80 r-xp 00001000 08:02 131 /usr/lib/libc.so.6").expect("a mapping");
+/// assert_eq!((found.start, found.offset, found.executable), (0x7f00, 0x1000, true));
+/// assert_eq!(found.path, "/usr/lib/libc.so.6");
+/// ```
 pub fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (range, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);

@@ -8,6 +8,14 @@ bitflags! {
     /// What a policy asks of its driver, and does, beyond the core of [`Policy`](crate::policy::Policy): of the methods that belong to a
     /// capability, a driver calls those whose capability is declared. It asks once, when it gets the policy, and refuses a
     /// policy that asks for what it cannot give.
+    ///
+    /// ```
+    /// use ebbpool_policy::{Capabilities, PolicySpec, registry};
+    /// let lru = registry::boxed(&"lru".parse::<PolicySpec>()?, 100).capabilities();
+    /// let ebb = registry::boxed(&"ebb".parse::<PolicySpec>()?, 100).capabilities();
+    /// assert!(ebb.contains(Capabilities::COSTS) && !lru.contains(Capabilities::COSTS));
+    /// # Ok::<(), ebbpool_policy::SpecError>(())
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Capabilities: u16 {
         /// The policy need not learn of every hit. A driver may leave hits out, if it divides time into epochs of at most

@@ -9,6 +9,13 @@ use crate::policy::Frame;
 /// Each list runs from its LRU end to its MRU end and is closed to a ring by a sentinel node of
 /// its own, stored behind the frames, so that linking needs no case distinction. Behind the `N`
 /// lists, whose lengths are counted, others may be added, whose lengths are not.
+///
+/// ```
+/// let mut lists = ebbpool_policy::FrameLists::<1>::new(3);
+/// (0..3).for_each(|frame| lists.push_mru(0, frame));
+/// assert_eq!((lists.lru(0), lists.mru(0), lists.len(0)), (Some(0), Some(2), 3));
+/// assert_eq!(lists.find_from_lru(0, |frame| frame > 0), Some(1));
+/// ```
 pub struct FrameLists<const N: usize> {
     nodes: Vec<Node>,
     frames: u32,

@@ -165,6 +165,14 @@ impl Advice {
 impl Lab<'_> {
     /// Advises an operator on policy and memory for one trace. Results that are in the store are not simulated again.
     ///
+    /// ```
+    /// use ebbpool_lab::{AdviseRequest, Lab, PricingRequest, Settings, Silent, Source};
+    /// let trace = Source::parse("zipf:pages=200,refs=4000", None)?;
+    /// let advice = Lab::new(Settings::default(), &Silent).advise(&trace, &AdviseRequest::new(PricingRequest::default()))?;
+    /// assert!(!advice.paragraphs().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the request is invalid, the trace cannot be read, or the caller stops. Finished results remain in the

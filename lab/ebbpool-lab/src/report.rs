@@ -61,6 +61,12 @@ const SCRIPTS: [&str; 23] = [
 /// beside it. Whatever belongs to a series, its entry of a legend too, has the attribute `data-series` with the
 /// series' name. A Content-Security-Policy must allow the script and the style, and `img-src blob:`, from which a
 /// PNG is made. The style uses the colours that [`html::style_sheet`] has.
+///
+/// ```
+/// let (style, script) = ebbpool_lab::report::figure_tools();
+/// let page = format!("<style>{style}</style><svg class=figure viewBox='0 0 9 9'></svg><script>{script}</script>");
+/// assert!(page.contains("data-series"));
+/// ```
 pub const fn figure_tools() -> (&'static str, &'static str) {
     const SCRIPT: &str = concat!(
         "(() => {\n\"use strict\";\n",

@@ -393,6 +393,16 @@ pub(crate) fn record(source: &Source, progress: &PassControl) -> Result<Recorded
 /// Frames beyond the trace's pages are not used, so that a cell may have more frames than memory
 /// could hold. Policies that need the future take a first pass and 4 bytes per reference.
 ///
+/// ```
+/// use ebbpool_sim::{PassControl, SimCell, SimOptions, simulate};
+/// let source = ebbpool_trace::Source::parse("zipf:pages=100,refs=1000", None)?;
+/// let lru = SimCell { policy: "lru".parse::<ebbpool_policy::PolicySpec>()?.into(), frames: 10, asymmetry: 8.0 };
+/// let control = PassControl { report: &|_| {}, stop: &false.into() };
+/// let counts = &simulate(&source, &[lru], &SimOptions::default(), &control)?.counts[0];
+/// assert!(counts.misses > 10 && counts.misses < 1000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the trace cannot be read or is too large for a policy. [`SimError::Guest`] if a policy from outside the registry cannot

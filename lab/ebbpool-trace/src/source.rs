@@ -283,6 +283,13 @@ impl Source {
 
     /// The true probabilities of references to each page, if the source knows them.
     ///
+    /// ```
+    /// let source = ebbpool_trace::Source::parse("uniform:pages=4,refs=10,write=0.5", None)?;
+    /// let page = source.page_probabilities()?.expect("a generator without memory").for_page(3);
+    /// assert_eq!((page.reference, page.write), (0.25, 0.125));
+    /// # Ok::<(), ebbpool_trace::TraceError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`TraceError::Memory`].

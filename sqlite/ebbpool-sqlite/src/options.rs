@@ -20,6 +20,12 @@ pub enum LogKind {
 ///
 /// They are parameters of the database's URI, `file:x.db?vfs=ebbpool&window=5&memory=8M`, or stand in the environment
 /// variable `EBBPOOL_SQLITE` in the same form: `window=5&memory=8M`. Those of the URI come first.
+///
+/// ```
+/// let options = ebbpool_sqlite::Options::default().set_from_text("window=5&memory=8M")?;
+/// assert_eq!((options.window, options.memory), (5.0, 8 << 20));
+/// # Ok::<(), ebbpool_sqlite::OptionError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Seconds: a power cut or a killed process loses at most the commits of this time. With 0 every commit is durable when
