@@ -1,7 +1,11 @@
-//! SQLite's result codes as errors.
+//! SQLite's result codes as errors, and the calls that answer with them.
 
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ffi;
 
@@ -59,3 +63,46 @@ impl fmt::Display for SqliteCode {
 }
 
 impl std::error::Error for SqliteCode {}
+
+thread_local! {
+    /// Calls of the library that this thread is in.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// True in a signal handler that has interrupted a call of the library.
+pub(crate) fn is_inside() -> bool {
+    CALLS.get() > 0
+}
+
+/// Keeps a thread from being cancelled in the middle of a write or a sync: its locks would stay, and the forced unwinding that
+/// ends it may not cross Rust.
+#[cfg(target_os = "linux")]
+fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
+    const DISABLE: c_int = 1;
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    }
+    let mut before = DISABLE;
+    // SAFETY: both states are numbers that the system has given or names.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let done = work();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    done
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+/// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
+pub(crate) fn guarded(work: impl FnOnce() -> SqliteResult<()>) -> c_int {
+    CALLS.set(CALLS.get() + 1);
+    let done = without_cancellation(|| catch_unwind(AssertUnwindSafe(work)));
+    CALLS.set(CALLS.get() - 1);
+    match done {
+        Ok(answer) => SqliteCode::from_result(answer),
+        Err(_) => ffi::IOERR,
+    }
+}

@@ -2,8 +2,24 @@
 
 use metrics::{Counter, counter};
 
-use crate::database_state::RequestedWrites;
 use crate::store::WrittenBytes;
+
+/// What SQLite has asked for so far: what it would have written without this VFS.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RequestedWrites {
+    pub(crate) main: u64,
+    pub(crate) journal: u64,
+    pub(crate) wal: u64,
+    pub(crate) syncs: u64,
+    pub(crate) commits: u64,
+}
+
+impl RequestedWrites {
+    /// Bytes to all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.main + self.journal + self.wal
+    }
+}
 
 /// The counters of a database, and what they have counted of this time that the process owns it.
 pub(crate) struct Counters {

@@ -12,13 +12,14 @@
 mod commit;
 mod epoch;
 mod frames;
+mod phase;
 mod taken_back;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::counters::Counters;
+use crate::counters::{Counters, RequestedWrites};
 use crate::delta_log::is_page_size;
 use crate::disk::BaseVfs;
 use crate::health::HealthNote;
@@ -26,33 +27,65 @@ use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
 use crate::mirror::SuiteCopy;
 use crate::options::Options;
-use crate::page_cache::PageCache;
-use crate::store::{DurableFiles, Stored};
+use crate::store::{DurableFiles, PageCache, Stored};
 use crate::wal_log::WalCursor;
 
 pub(crate) use commit::Transaction;
-pub(crate) use epoch::Flight;
 use epoch::Waiting;
 pub(crate) use frames::PageInWal;
+pub(crate) use phase::MainEvent;
+use phase::{MainPhase, WalPhase};
 
 /// The page size before SQLite says otherwise.
 const USUAL_PAGE: usize = 4096;
 
-/// What SQLite has asked for so far: what it would have written without this VFS.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RequestedWrites {
-    pub(crate) main: u64,
-    pub(crate) journal: u64,
-    pub(crate) wal: u64,
-    pub(crate) syncs: u64,
-    pub(crate) commits: u64,
+/// The main file as SQLite sees it, and the transaction that it writes there.
+#[derive(Default)]
+pub(crate) struct MainFile {
+    /// Pages that differ from those of the pool.
+    view: HashMap<u32, Arc<Image>>,
+    /// In bytes.
+    length: u64,
+    /// Pages that the transaction has written.
+    working: BTreeSet<u32>,
+    phase: MainPhase,
+    /// True if the writer has committed since it has its lock.
+    pub(crate) has_committed_under_lock: bool,
+    /// True if SQLite has read its journal since it wrote to it.
+    pub(crate) journal_was_read: bool,
+    /// The super-journal of the transaction.
+    pub(crate) super_journal: Option<String>,
 }
 
-impl RequestedWrites {
-    /// Bytes to all files.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.main + self.journal + self.wal
-    }
+/// What is committed, where no epoch has it or one is about to.
+#[derive(Default)]
+struct Commits {
+    /// The size of the database in pages.
+    size: u32,
+    pending: BTreeMap<u32, Arc<Image>>,
+    pending_bytes: u64,
+    flying: BTreeMap<u32, Arc<Image>>,
+    /// Those that no epoch has, and those that fly; `None` if there are none.
+    waiting: Option<Waiting>,
+    flying_since: Option<Waiting>,
+    /// The number of those that no epoch has, and of those that fly.
+    unsaved: u64,
+    flying_commits: u64,
+}
+
+/// What is committed in SQLite's WAL.
+#[derive(Default)]
+struct WalCommits {
+    /// Its frames that are pending or durable, and the checksum up to there.
+    taken: Option<WalCursor>,
+    /// What is not in it of its frames.
+    frames: frames::WalFrames,
+    /// What its writer is about to commit.
+    phase: WalPhase,
+    /// What SQLite may yet take back of `taken`.
+    last: Option<taken_back::LastCommit>,
+    /// True if the index of the WAL has had a commit that the WAL did not have.
+    has_missed: bool,
 }
 
 /// A database that this process has to itself.
@@ -66,42 +99,14 @@ pub(crate) struct DatabaseState {
     pub(crate) stored: Arc<Stored>,
     pages: Option<Arc<PageCache>>,
     page_size: usize,
-    // What SQLite sees.
-    view: HashMap<u32, Arc<Image>>,
-    length: u64,
+    /// What SQLite sees as the main file.
+    pub(crate) main: MainFile,
     pub(crate) journal: Option<VirtualFile>,
     pub(crate) wal: Option<VirtualFile>,
-    /// Pages that the transaction has written to the main file.
-    working: BTreeSet<u32>,
-    /// True if the writer of the main file has committed since it has its lock.
-    pub(crate) has_committed_under_lock: bool,
-    /// True if SQLite has read its journal since it wrote to it.
-    pub(crate) journal_was_read: bool,
-    /// True if the transaction in the main file may be committed without another look at the disk.
-    main_is_prepared: bool,
-    /// While SQLite has synced the main file, and neither committed nor undone what it has written there: whether an epoch has that.
-    main_in_doubt: Option<bool>,
-    // What is committed.
-    pending: BTreeMap<u32, Arc<Image>>,
-    pending_bytes: u64,
-    flying: BTreeMap<u32, Arc<Image>>,
-    size: u32,
-    /// Those that no epoch has, and those that fly; `None` if there are none.
-    waiting: Option<Waiting>,
-    flying_since: Option<Waiting>,
-    /// Frames of SQLite's WAL that are in `pending` or durable, and the checksum up to there.
-    wal_taken: Option<WalCursor>,
-    /// What is not in SQLite's WAL of its frames.
-    frames: frames::WalFrames,
-    /// What the writer of SQLite's WAL is about to commit.
-    writing: commit::WalWriting,
-    prepared: Option<commit::Prepared>,
-    /// What SQLite may yet take back of `wal_taken`.
-    last_commit: Option<taken_back::LastCommit>,
-    /// True if the index of the WAL has had a commit that the WAL did not have.
-    has_missed_commit: bool,
-    /// The super-journal of the transaction in the main file.
-    pub(crate) super_journal: Option<String>,
+    /// What is committed, as far as it is in memory only.
+    commits: Commits,
+    /// How much of SQLite's WAL that has.
+    in_wal: WalCommits,
     /// Seconds: when the logs got the first epoch that is not in place.
     log_began: Option<f64>,
     pub(crate) now: f64,
@@ -109,9 +114,6 @@ pub(crate) struct DatabaseState {
     pub(crate) began: f64,
     /// Why the last epoch has failed.
     pub(crate) failed: Option<SqliteCode>,
-    /// Commits that no epoch has, and those of them that fly.
-    unsaved: u64,
-    flying_commits: u64,
     /// What other processes are to know beside this.
     pub(crate) notes: HealthNotes,
     /// Seconds: when what has failed is tried again.
@@ -160,34 +162,18 @@ impl DatabaseState {
             stored: Arc::clone(store.stored()),
             pages: None,
             page_size: 0,
-            view: HashMap::new(),
-            length: if is_in_place { store.length_in_place()? } else { u64::from(size) * page_size as u64 },
+            main: MainFile {
+                length: if is_in_place { store.length_in_place()? } else { u64::from(size) * page_size as u64 },
+                ..MainFile::default()
+            },
             journal: None,
             wal: None,
-            working: BTreeSet::new(),
-            has_committed_under_lock: false,
-            journal_was_read: false,
-            main_is_prepared: false,
-            main_in_doubt: None,
-            pending: BTreeMap::new(),
-            pending_bytes: 0,
-            flying: BTreeMap::new(),
-            size,
-            waiting: None,
-            flying_since: None,
-            wal_taken: None,
-            frames: frames::WalFrames::default(),
-            writing: commit::WalWriting::default(),
-            prepared: None,
-            last_commit: None,
-            has_missed_commit: false,
-            super_journal: None,
+            commits: Commits { size, ..Commits::default() },
+            in_wal: WalCommits::default(),
             log_began: (!is_in_place).then_some(now),
             began: now,
             now,
             failed: None,
-            unsaved: 0,
-            flying_commits: 0,
             notes: HealthNotes::default(),
             retry_at: 0.0,
             checkpoint_retry_at: 0.0,
@@ -239,7 +225,7 @@ impl DatabaseState {
 
     /// The length of the main file that SQLite sees.
     pub(crate) fn length(&self) -> u64 {
-        self.length
+        self.main.length
     }
 
     /// Where a part of the main file is: the page, the offset within it, and the bytes up to its end; `None` while the page size
@@ -254,7 +240,7 @@ impl DatabaseState {
 
     /// Where the content of a page is.
     pub(crate) fn source(&self, page: u32) -> PageSource {
-        if let Some(image) = self.view.get(&page) {
+        if let Some(image) = self.main.view.get(&page) {
             return PageSource::Image(Arc::clone(image));
         }
         match &self.pages {
@@ -267,7 +253,7 @@ impl DatabaseState {
 
     /// Reads the main file, zeros beyond the end, and returns true if all bytes were there.
     pub(super) fn read_main(&self, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
-        let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
+        let there = self.main.length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         if self.page_size == 0 {
             self.stored.read_in_place(at, &mut into[..there])?;
@@ -290,7 +276,7 @@ impl DatabaseState {
     }
 
     fn read_view<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> SqliteResult<R> {
-        match self.view.get(&page) {
+        match self.main.view.get(&page) {
             Some(image) => Ok(with(&image.bytes()?)),
             None => self.durable(page, with),
         }
@@ -298,7 +284,7 @@ impl DatabaseState {
 
     /// The page size that a write to the main file begins a new database with, if it does.
     pub(crate) fn page_size_of_write(&self, count: usize) -> Option<usize> {
-        let is_new = self.length == 0 && self.is_all_durable() && self.stored.figures().is_in_place;
+        let is_new = self.main.length == 0 && self.is_all_durable() && self.stored.figures().is_in_place;
         if self.page_size == 0 {
             return Some(if is_page_size(count) { count } else { USUAL_PAGE });
         }
@@ -306,14 +292,14 @@ impl DatabaseState {
     }
 
     fn is_all_durable(&self) -> bool {
-        self.pending.is_empty() && self.flying.is_empty()
+        self.commits.pending.is_empty() && self.commits.flying.is_empty()
     }
 
     /// Makes the database, which is empty, one of pages of another size.
     pub(crate) fn begin_with_page_size(&mut self, store: &mut DurableFiles, size: usize) -> SqliteResult<()> {
         store.set_page_size(size)?;
         self.use_page_size(size)?;
-        self.view.clear();
+        self.main.view.clear();
         Ok(())
     }
 
@@ -335,47 +321,47 @@ impl DatabaseState {
             }
             done += part.len();
         }
-        self.length = self.length.max(at + count as u64);
+        self.main.length = self.main.length.max(at + count as u64);
         Ok(())
     }
 
     fn set_view(&mut self, page: u32, bytes: &[u8], is_checkpoint: bool) -> SqliteResult<()> {
         if is_checkpoint {
             // Most copies are the last committed version, which need not be stored twice.
-            match self.pending.get(&page).or_else(|| self.flying.get(&page)) {
+            match self.commits.pending.get(&page).or_else(|| self.commits.flying.get(&page)) {
                 Some(pending) if *pending.bytes()? == *bytes => {
-                    self.view.insert(page, Arc::clone(pending));
+                    self.main.view.insert(page, Arc::clone(pending));
                     return Ok(());
                 }
                 None if self.durable(page, |old| *old == *bytes)? => {
-                    self.view.remove(&page);
+                    self.main.view.remove(&page);
                     return Ok(());
                 }
                 _ => {}
             }
         }
         let image = self.memory.store(bytes)?;
-        self.view.insert(page, Arc::new(image));
+        self.main.view.insert(page, Arc::new(image));
         if !is_checkpoint {
-            self.working.insert(page);
+            self.main.working.insert(page);
         }
         Ok(())
     }
 
     /// Cuts the main file off. Should it grow again, SQLite never reads a page there that it has not written.
     pub(crate) fn truncate_main(&mut self, length: u64) {
-        if length < self.length && self.page_size > 0 {
+        if length < self.main.length && self.page_size > 0 {
             let left = length.div_ceil(self.page_size as u64) as u32;
-            self.view.retain(|page, _| *page <= left);
-            self.working.retain(|page| *page <= left);
+            self.main.view.retain(|page, _| *page <= left);
+            self.main.working.retain(|page| *page <= left);
         }
-        self.length = length;
+        self.main.length = length;
     }
 
     /// The size of pages that page 1 has from now on, if that is another one: VACUUM has written the database anew, in
     /// pieces of the old size.
     pub(crate) fn new_page_size(&self) -> SqliteResult<Option<usize>> {
-        if !self.working.contains(&1) {
+        if !self.main.working.contains(&1) {
             return Ok(None);
         }
         self.read_view(1, |page| {
@@ -388,7 +374,7 @@ impl DatabaseState {
     /// Cuts the database of a transaction that has written all of it into pages of another size. What was committed before, in
     /// pages of the old size, is in place.
     pub(crate) fn change_page_size(&mut self, store: &mut DurableFiles, page_size: usize) -> SqliteResult<()> {
-        let size = self.length.div_ceil(page_size as u64) as u32;
+        let size = self.main.length.div_ceil(page_size as u64) as u32;
         let mut pages = BTreeMap::new();
         let mut bytes = vec![0; page_size];
         for page in 1..=size {
@@ -397,9 +383,9 @@ impl DatabaseState {
         }
         store.set_page_size(page_size)?;
         self.use_page_size(page_size)?;
-        self.size = store.size();
-        self.working = pages.keys().copied().collect();
-        self.view = pages.into_iter().collect();
+        self.commits.size = store.size();
+        self.main.working = pages.keys().copied().collect();
+        self.main.view = pages.into_iter().collect();
         Ok(())
     }
 
@@ -433,6 +419,6 @@ impl DatabaseState {
 
     /// The number of pages of the database that SQLite sees, and their size in bytes.
     pub(crate) fn extent(&self) -> (u32, usize) {
-        (self.size, self.page_size)
+        (self.commits.size, self.page_size)
     }
 }

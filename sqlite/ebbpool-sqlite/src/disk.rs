@@ -2,12 +2,15 @@
 
 #![allow(unsafe_code)]
 
+mod parked;
+
 use std::ffi::{CString, c_char, c_int};
 use std::os::unix::fs::FileExt;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi::{self, File, IoMethods, Vfs};
-use crate::owner::{self, FileIdentity, FileStamp};
+
+pub(crate) use parked::{FileIdentity, FileStamp, has_locks, identity_of, identity_of_descriptor, lock_parked};
 
 /// SQLite's unix VFS uses the lowest 17 bits of a length: a write of 128 KiB would write nothing, and say that the disk
 /// is full.
@@ -19,6 +22,13 @@ pub(crate) const BLOCK: u64 = 4096;
 /// Bytes of the blocks that a write touches.
 pub(crate) fn whole_blocks(at: u64, bytes: u64) -> u64 {
     ((at + bytes).div_ceil(BLOCK) - at / BLOCK) * BLOCK
+}
+
+/// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
+pub(crate) fn has_room_for_logs(path: &str) -> bool {
+    const LONGEST_NAME: usize = 255;
+    let name = std::path::Path::new(path).file_name().unwrap_or_default();
+    name.len() + "-journal".len() <= LONGEST_NAME
 }
 
 /// The VFS below: the one that was SQLite's default when ours was registered.
@@ -76,7 +86,7 @@ impl BaseFile {
     /// Opens a file with SQLite's flags of `xOpen`.
     pub(crate) fn open(base: BaseVfs, path: &str, flags: c_int) -> SqliteResult<BaseFile> {
         if flags & ffi::OPEN_MAIN_DB != 0
-            && let Some(file) = owner::reuse(base, path, flags)
+            && let Some(file) = parked::reuse(base, path, flags)
         {
             return Ok(file);
         }
@@ -274,9 +284,9 @@ impl Drop for BaseFile {
         }
         if let Some(identity) = self.database() {
             self.unlock();
-            if !owner::may_close(identity) {
+            if !parked::may_close(identity) {
                 let (handle, name) = (std::mem::take(&mut self.handle), std::mem::take(&mut self.name));
-                owner::store_handle(identity, BaseFile { handle, name, base: self.base, flags: self.flags });
+                parked::store_handle(identity, BaseFile { handle, name, base: self.base, flags: self.flags });
                 return;
             }
         }
@@ -374,7 +384,7 @@ struct Seen {
 impl OwnedFile {
     /// A file as it is now.
     pub(crate) fn new(file: BaseFile) -> OwnedFile {
-        let is_local = std::str::from_utf8(file.path()).is_ok_and(owner::is_local);
+        let is_local = std::str::from_utf8(file.path()).is_ok_and(parked::is_local);
         let mut owned = OwnedFile { file, seen: None, has_other_time: false, is_local };
         owned.look();
         owned

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::database_state::{DatabaseState, PageInWal, PageSource, Transaction};
+use crate::database_state::{DatabaseState, MainEvent, PageInWal, PageSource, Transaction};
+use crate::disk::FileIdentity;
 use crate::disk::ForeignChange;
 use crate::ffi;
 use crate::health::HealthNote;
 use crate::instance::Instance;
-use crate::owner::FileIdentity;
 use crate::shared::{Ownership, SharedDatabase};
 use crate::store::{DurableFiles, ForeignHarm, SLICE};
 
@@ -450,13 +450,13 @@ impl Instance {
     pub(crate) fn prepare_main(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         self.change_page_size(shared)?;
         let (before, transaction) =
-            self.with_state(shared, |state| Ok((state.main_is_synced(), state.main_transaction_in_doubt()?)))?;
+            self.with_state(shared, |state| Ok((state.main_is(MainEvent::Sync), state.main_transaction_in_doubt()?)))?;
         let Some(transaction) = transaction else {
             return Ok(());
         };
         match self.prepare(shared, &transaction) {
             Ok(is_durable) => self.with_state(shared, |state| {
-                state.main_is_prepared(is_durable);
+                state.main_is(if is_durable { MainEvent::Log } else { MainEvent::Prepare });
                 Ok(())
             }),
             Err(code) => match self.with_state(shared, |state| state.undo_main(before))? {
@@ -475,9 +475,9 @@ impl Instance {
         self.change_page_size(shared)?;
         let (has_changed, is_prepared, window, super_journal) = self.with_state(shared, |state| {
             let has_changed = state.take_main()?;
-            let is_prepared = state.main_is_settled();
+            let is_prepared = state.main_is(MainEvent::Settle).is_prepared();
             let window = state.options.window;
-            Ok((has_changed, is_prepared, window, state.super_journal.take()))
+            Ok((has_changed, is_prepared, window, state.main.super_journal.take()))
         })?;
         if let Some(super_journal) = super_journal {
             self.commit_together(&super_journal);

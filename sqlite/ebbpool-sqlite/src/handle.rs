@@ -8,6 +8,7 @@ mod shm;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
+use crate::code::guarded;
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::DatabaseState;
 use crate::disk::BaseFile;
@@ -18,7 +19,6 @@ use crate::memory::VirtualFile;
 use crate::mirror::{self, SuiteMirror};
 use crate::pragma;
 use crate::shared::{Ownership, SharedDatabase};
-use crate::vfs::guarded;
 
 pub(crate) use shm::{shm_barrier, shm_lock, shm_map, shm_unmap};
 
@@ -250,7 +250,7 @@ pub(crate) unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: 
             kind => open.with(|state| match virtual_file(state, kind) {
                 Some(virtual_file) => {
                     let is_whole = virtual_file.read(at as u64, into);
-                    state.journal_was_read |= kind == Kind::Journal;
+                    state.main.journal_was_read |= kind == Kind::Journal;
                     is_whole
                 }
                 None => {
@@ -428,7 +428,7 @@ fn unlock_main(open: &mut FileHandle, level: c_int) -> SqliteResult<()> {
     };
     open.with(|state| {
         state.locks.unlock(number, &mut reached, level);
-        state.has_committed_under_lock &= !was_writer;
+        state.main.has_committed_under_lock &= !was_writer;
         Ok(())
     })?;
     open.level = reached;
@@ -546,7 +546,7 @@ fn prepare_main(open: &mut FileHandle, super_journal: Option<String>) -> SqliteR
     if let Some(name) = super_journal {
         open.instance.join(&name, &open.shared);
         open.with(|state| {
-            state.super_journal = Some(name);
+            state.main.super_journal = Some(name);
             Ok(())
         })?;
     }

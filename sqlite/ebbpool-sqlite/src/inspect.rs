@@ -17,9 +17,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
+use crate::disk::has_room_for_logs;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
-use crate::vfs::has_room_for_logs;
-use crate::wal_file::read_whole;
+use crate::wal_log::read_whole;
 use crate::wal_log::{FRAME, WalCursor, be32};
 
 pub use crate::health::{DatabaseHealth, HealthNote};

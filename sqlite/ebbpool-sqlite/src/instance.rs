@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use crate::code::guarded;
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::DatabaseState;
 use crate::disk::BaseVfs;
+use crate::disk::FileIdentity;
 use crate::ffi::{self, Api};
 use crate::options::Options;
-use crate::owner::FileIdentity;
 use crate::shared::{Ownership, SharedDatabase};
 use crate::store::DurableFiles;
 use crate::sync::{lock, lock_within};
-use crate::vfs::guarded;
 
 /// How long the end of the process waits for a disk that is slow.
 const PATIENCE: Duration = Duration::from_secs(60);

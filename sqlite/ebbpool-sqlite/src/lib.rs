@@ -150,7 +150,6 @@ mod health;
 pub mod inspect;
 mod instance;
 mod locks;
-mod log_match;
 #[cfg(target_os = "linux")]
 pub mod measure;
 mod memory;
@@ -162,7 +161,6 @@ mod mirror;
 mod mirror;
 mod options;
 mod owner;
-mod page_cache;
 #[cfg(target_os = "linux")]
 pub mod plain;
 mod pragma;
@@ -174,8 +172,6 @@ mod status;
 mod store;
 mod sync;
 mod vfs;
-#[cfg(target_os = "linux")]
-mod wal_file;
 mod wal_log;
 
 use std::ffi::{CStr, c_int, c_void};
@@ -299,7 +295,7 @@ pub unsafe fn register_over(api: ffi::Api, name: &'static CStr, below: &CStr) ->
 static AT_THE_VERY_END: extern "C" fn() = end_of_process;
 
 extern "C" fn end_of_process() {
-    let is_inside = vfs::is_inside();
+    let is_inside = code::is_inside();
     // A signal handler may have interrupted the thread that adds one, and end the process.
     let Some(instances) = lock_within(&INSTANCES, Duration::from_secs(1)).map(|instances| instances.clone()) else {
         return;
@@ -308,7 +304,7 @@ extern "C" fn end_of_process() {
         scope::say_what_was_left();
     }
     for instance in instances {
-        vfs::guarded(|| {
+        code::guarded(|| {
             instance.end_of_process(is_inside);
             Ok(())
         });
@@ -384,5 +380,66 @@ pub unsafe extern "C" fn ebbpool_sqlite_auto_init(
     match unsafe { sqlite3_extension_init(database, error, table) } {
         ffi::OK_LOAD_PERMANENTLY => ffi::OK,
         code => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// The modules from the bottom up, with what they own: each imports only those of earlier lines.
+    const LAYERS: [(&str, &str); 12] = [
+        ("SQLite's interface and codes", "ffi options sync code plain"),
+        ("the files below, and their formats", "disk delta_log locks preload scope"),
+        ("who has the files to itself", "owner mirror wal_log"),
+        ("what is in memory only", "memory"),
+        ("the log, the pool and the file in place", "store"),
+        ("what others are to know", "counters encrypted health"),
+        ("transactions and epochs", "database_state"),
+        ("looking from outside", "inspect"),
+        ("the locks of a database", "shared discard measure status"),
+        ("all databases of a process", "instance"),
+        ("what is done when", "drive fork pragma"),
+        ("what SQLite calls", "handle vfs"),
+    ];
+
+    fn sources(directory: &Path, text: &mut String) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, text),
+                // Tests may look at anything.
+                false => *text += fs::read_to_string(&path).unwrap().split("mod tests {").next().unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn modules_import_only_those_below() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let place = |module: &str| {
+            let layer = LAYERS.iter().position(|(_, modules)| modules.split(' ').any(|it| it == module))?;
+            Some((layer, LAYERS[layer].1.split(' ').position(|it| it == module)?))
+        };
+        let (mut seen, mut wrong) = (0, Vec::new());
+        for module in LAYERS.iter().flat_map(|(_, modules)| modules.split(' ')) {
+            let mut text = fs::read_to_string(root.join(format!("{module}.rs"))).unwrap();
+            text.truncate(text.find("mod tests {").unwrap_or(text.len()));
+            if root.join(module).is_dir() {
+                sources(&root.join(module), &mut text);
+            }
+            for import in text.split("crate::").skip(1) {
+                let end = import.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(import.len());
+                let import = &import[..end];
+                if import != module && place(import).is_some() {
+                    seen += 1;
+                    if place(import) > place(module) {
+                        wrong.push(format!("{module} imports {import}"));
+                    }
+                }
+            }
+        }
+        assert!(seen > 50 && wrong.is_empty(), "of {seen} imports these lead up: {wrong:?}");
     }
 }

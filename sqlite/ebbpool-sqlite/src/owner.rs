@@ -13,10 +13,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::{BaseFile, BaseVfs};
+use crate::disk::{BaseFile, FileIdentity, has_locks, identity_of, identity_of_descriptor};
 use crate::ffi;
-use crate::fork;
-use crate::sync::lock;
+use crate::sync::{self, lock};
 
 /// The bytes that an owner locks: those that SQLite locks in every database (os.h: PENDING_BYTE up to the last of SHARED_SIZE), and
 /// one more, by which its lock differs from that of any other VFS.
@@ -35,82 +34,14 @@ impl OwnerLock {
     }
 }
 
-/// What is open of databases, and not used. Closing it would drop the locks that SQLite has on the same file in this process, of
-/// any copy, so that the next attempt uses it again.
-static UNUSED: Mutex<Unused> = Mutex::new(Unused { descriptors: Vec::new(), handles: Vec::new() });
+/// Descriptors of databases whose lock another has. Closing one would drop the locks that SQLite has on the same file in this
+/// process, of any copy, so that the next attempt uses it again.
+static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
+/// The descriptors that this process locks with, or has locked with. A child closes its copies: with them the locks would outlive
+/// the parent.
+static DESCRIPTORS: Mutex<Vec<(i32, FileIdentity)>> = Mutex::new(Vec::new());
 /// Descriptors that are not locked are closed from this number on, where that does no harm.
 const MOST_UNUSED: usize = 16;
-
-/// What is open and not used.
-#[derive(Default)]
-pub(crate) struct Unused {
-    /// Descriptors of databases whose lock another has.
-    descriptors: Vec<(FileIdentity, File)>,
-    /// Handles of the VFS below.
-    handles: Vec<(FileIdentity, BaseFile)>,
-}
-
-/// A file of the file system, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileIdentity {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-}
-
-impl FileIdentity {
-    /// The file that has a path now; `None` if there is none, as on a simulated disk.
-    pub(crate) fn for_path(path: &str) -> Option<FileIdentity> {
-        std::fs::metadata(path).ok().map(|metadata| FileIdentity { device: metadata.dev(), inode: metadata.ino() })
-    }
-
-    /// True if a file that was opened has lost its name, or another file has it by now.
-    pub(crate) fn is_other(path: &str, opened: &Option<FileIdentity>) -> bool {
-        opened.is_some() && FileIdentity::for_path(path) != *opened
-    }
-}
-
-/// What the system says of a file that changes when it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileStamp {
-    pub(crate) identity: FileIdentity,
-    pub(crate) length: u64,
-    /// Seconds and nanoseconds; zeros where the time is another computer's, which may set it later.
-    written: (i64, i64),
-}
-
-impl FileStamp {
-    /// The file that has a path now; `None` if there is none. `is_local` is what [`is_local`] says of it.
-    pub(crate) fn of(path: &str, is_local: bool) -> Option<FileStamp> {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(FileStamp {
-            identity: FileIdentity { device: metadata.dev(), inode: metadata.ino() },
-            length: metadata.len(),
-            written: if is_local { (metadata.mtime(), metadata.mtime_nsec()) } else { (0, 0) },
-        })
-    }
-}
-
-/// True if a file is on a file system of this computer, whose times change when the file is written and not later.
-#[cfg(target_os = "linux")]
-pub(crate) fn is_local(path: &str) -> bool {
-    let Ok(path) = std::ffi::CString::new(path) else {
-        return false;
-    };
-    // SAFETY: all zeros are a value of the structure, which the call fills; the path ends with a zero.
-    let (kind, found) = unsafe {
-        let mut system: libc::statfs = std::mem::zeroed();
-        let found = libc::statfs(path.as_ptr(), &mut system) == 0;
-        (system.f_type as i64, found)
-    };
-    /// The numbers that statfs(2) has for ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, and overlayfs.
-    const LOCAL: [i64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
-    found && LOCAL.contains(&(kind & 0xFFFF_FFFF))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_local(_path: &str) -> bool {
-    false
-}
 
 /// Has the disk reserve room for a file up to a length, and makes the file that long, without writing: false where the system
 /// cannot do that, or the file is none of the system.
@@ -184,7 +115,7 @@ pub(crate) fn move_aside(path: &str) -> SqliteResult<()> {
 /// `BUSY` if another process, or SQLite's own VFS in this one, has it open and locked; `IOERR_LOCK` if the file system has no
 /// such locks.
 pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerLock> {
-    let _gate = fork::gate();
+    let _gate = sync::gate();
     if cfg!(not(target_os = "linux")) || FileIdentity::for_path(path).is_none() {
         file.lock_exclusively().map_err(|_| SqliteCode::BUSY)?;
         return Ok(OwnerLock { file: None });
@@ -209,7 +140,7 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerL
 ///
 /// `BUSY` if it is.
 pub(crate) fn ask(path: &str) -> SqliteResult<()> {
-    let _gate = fork::gate();
+    let _gate = sync::gate();
     if cfg!(not(target_os = "linux")) || FileIdentity::for_path(path).is_none() {
         return Ok(());
     }
@@ -219,72 +150,11 @@ pub(crate) fn ask(path: &str) -> SqliteResult<()> {
     asked
 }
 
-/// A handle of the VFS below on a database that was not closed, for the next one who opens it in the same way.
-pub(crate) fn reuse(base: BaseVfs, path: &str, flags: i32) -> Option<BaseFile> {
-    let mut unused = lock(&UNUSED);
-    if unused.handles.is_empty() {
-        return None;
-    }
-    let wanted = FileIdentity::for_path(path)?;
-    let index = unused.handles.iter().position(|(identity, file)| *identity == wanted && file.is_as(base, path, flags))?;
-    Some(unused.handles.swap_remove(index).1)
-}
-
-/// True if a handle of the VFS below on a database may be closed. Where SQLite has locks on the file in this process, closing would
-/// drop those of another copy of SQLite, of which the VFS below does not know.
-pub(crate) fn may_close(identity: FileIdentity) -> bool {
-    !has_locks(identity)
-}
-
-/// Stores a handle that is not closed. Those that may be closed by now are.
-pub(crate) fn store_handle(identity: FileIdentity, file: BaseFile) {
-    let closed: Vec<_> = {
-        let mut unused = lock(&UNUSED);
-        let closed = unused.handles.extract_if(.., |(identity, _)| may_close(*identity)).collect();
-        unused.handles.push((identity, file));
-        closed
-    };
-    // Without the lock: closing one asks once more.
-    drop(closed);
-}
-
-/// True if this process has locks of the usual kind on a file.
-fn has_locks(identity: FileIdentity) -> bool {
-    /// Where the system lists the locks of its processes: `1: POSIX  ADVISORY  READ 4711 08:01:1234 1073741826 1073742335`.
-    const LOCKS: &str = "/proc/locks";
-    let Ok(text) = std::fs::read_to_string(LOCKS) else {
-        return false;
-    };
-    let process = std::process::id().to_string();
-    text.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let is_ours = fields.by_ref().any(|field| field == "POSIX") && fields.nth(2) == Some(&process);
-        // The device is not always that of `stat`.
-        let inode = fields.next().and_then(|file| file.rsplit(':').next()?.parse().ok());
-        is_ours && inode == Some(identity.inode)
-    })
-}
-
-fn identity_of(file: &File) -> Option<FileIdentity> {
-    file.metadata().ok().map(|metadata| FileIdentity { device: metadata.dev(), inode: metadata.ino() })
-}
-
-/// The file of a descriptor; `None` if it is closed. A child of `fork` may call it.
-pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
-    // SAFETY: all zeros are a value of the structure, which the call fills.
-    let (status, found) = unsafe {
-        let mut status: libc::stat64 = std::mem::zeroed();
-        let found = libc::fstat64(descriptor, &mut status) == 0;
-        (status, found)
-    };
-    found.then_some(FileIdentity { device: status.st_dev, inode: status.st_ino })
-}
-
 fn descriptor_of(path: &str) -> SqliteResult<File> {
     let wanted = FileIdentity::for_path(path);
     let mut unused = lock(&UNUSED);
-    if let Some(index) = unused.descriptors.iter().position(|(identity, _)| Some(*identity) == wanted) {
-        return Ok(unused.descriptors.swap_remove(index).1);
+    if let Some(index) = unused.iter().position(|(identity, _)| Some(*identity) == wanted) {
+        return Ok(unused.swap_remove(index).1);
     }
     let file = OpenOptions::new()
         .read(true)
@@ -293,14 +163,14 @@ fn descriptor_of(path: &str) -> SqliteResult<File> {
         .open(path)
         .map_err(|_| SqliteCode::CANT_OPEN)?;
     if let Some(identity) = identity_of(&file) {
-        fork::note_descriptor(file.as_raw_fd(), identity);
+        lock(&DESCRIPTORS).push((file.as_raw_fd(), identity));
     }
     Ok(file)
 }
 
 /// Keeps a descriptor that is not locked for the next attempt, and closes some of the others. The caller has the gate of `fork`.
 fn store_unused(file: File) {
-    let descriptors = &mut lock(&UNUSED).descriptors;
+    let mut descriptors = lock(&UNUSED);
     if let Some(identity) = identity_of(&file) {
         descriptors.push((identity, file));
     }
@@ -310,15 +180,42 @@ fn store_unused(file: File) {
         let goes = excess > 0 && set_lock(file, libc::F_WRLCK).is_ok();
         if goes {
             excess -= 1;
-            fork::forget_descriptor(file.as_raw_fd());
+            forget_descriptor(file);
         }
         !goes
     });
 }
 
-/// What is open and not used, which a child of `fork` forgets.
-pub(crate) fn lock_unused() -> MutexGuard<'static, Unused> {
-    lock(&UNUSED)
+/// Forgets a descriptor that is closed next.
+fn forget_descriptor(file: &File) {
+    let descriptor = file.as_raw_fd();
+    lock(&DESCRIPTORS).retain(|(known, _)| *known != descriptor);
+}
+
+/// The descriptors of this process, while it forks.
+pub(crate) struct HeldDescriptors {
+    unused: MutexGuard<'static, Vec<(FileIdentity, File)>>,
+    all: MutexGuard<'static, Vec<(i32, FileIdentity)>>,
+}
+
+impl HeldDescriptors {
+    /// Waits until no other thread opens or closes one.
+    pub(crate) fn lock() -> HeldDescriptors {
+        HeldDescriptors { unused: lock(&UNUSED), all: lock(&DESCRIPTORS) }
+    }
+
+    /// Closes what a child of `fork` has of them.
+    pub(crate) fn close_in_child(&mut self) {
+        // Their descriptors are among those that are closed next.
+        std::mem::forget(std::mem::take(&mut *self.unused));
+        for (descriptor, file) in self.all.drain(..) {
+            // A program that has closed it may have a file of its own there.
+            if identity_of_descriptor(descriptor) == Some(file) {
+                // SAFETY: the descriptor is one of this library's, and the parent's lock stays.
+                unsafe { libc::close(descriptor) };
+            }
+        }
+    }
 }
 
 /// The bytes that an owner locks.
@@ -378,7 +275,7 @@ fn is_free(_file: &File) -> SqliteResult<()> {
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        let _gate = fork::gate();
+        let _gate = sync::gate();
         if let Some(file) = self.file.take() {
             // In words, because a process that is being started may have a copy of the descriptor. No handle of this VFS has a lock
             // before the descriptor is closed, which would drop it.
@@ -389,7 +286,7 @@ impl Drop for OwnerLock {
                 // Another copy of SQLite was quick, and closing the descriptor would drop its lock.
                 Some(identity) if has_locks(identity) => store_unused(file),
                 _ => {
-                    fork::forget_descriptor(file.as_raw_fd());
+                    forget_descriptor(&file);
                     drop(file);
                 }
             }

@@ -14,10 +14,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 
 use crate::ffi;
-use crate::fork;
 use crate::plain::functions_of;
 use crate::register_with;
-use crate::sync::lock;
+use crate::sync::{gate, lock};
 
 /// The environment variable without which, or with 0 or nothing in which, the preloaded functions only call SQLite's.
 pub const VARIABLE: &str = "EBBPOOL_SQLITE_PRELOAD";
@@ -58,7 +57,7 @@ static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
 /// The first call for a copy registers the VFS as its default one, if the environment asks for it.
 pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
     // A child of fork() must not inherit the lock.
-    let _gate = fork::gate();
+    let _gate = gate();
     let libraries = loaded_libraries();
     let caller = libraries.iter().find(|library| library.has(returns_to as usize));
     let address = caller.map(|caller| caller.address);

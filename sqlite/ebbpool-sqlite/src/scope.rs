@@ -10,11 +10,6 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::NAME;
-use crate::code::{SqliteCode, SqliteResult};
-use crate::instance::Instance;
-use crate::options::check_parameters;
-
 /// The environment variable with the databases that the VFS takes; without it all are.
 pub const FILES_VARIABLE: &str = "EBBPOOL_SQLITE_FILES";
 
@@ -137,6 +132,11 @@ fn leads_to(pattern: &CString, path: &str) -> bool {
 /// True once the VFS is the process's default: then it is asked for databases of programs that do not know it.
 static IS_DEFAULT: AtomicBool = AtomicBool::new(false);
 
+/// True if the VFS is the process's default.
+pub(crate) fn is_default() -> bool {
+    IS_DEFAULT.load(Ordering::Relaxed)
+}
+
 /// The VFS becomes the process's default, to which the environment's scope applies.
 pub(crate) fn apply_to_default() {
     IS_DEFAULT.store(true, Ordering::Relaxed);
@@ -193,7 +193,7 @@ pub(crate) fn say_what_was_left() {
 }
 
 /// True if the environment's scope has the database.
-fn is_in_scope(path: &str) -> bool {
+pub(crate) fn is_in_scope(path: &str) -> bool {
     let scope = SCOPE.get_or_init(|| {
         let text = std::env::var_os(FILES_VARIABLE)?;
         let scope = text
@@ -215,35 +215,6 @@ fn is_in_scope(path: &str) -> bool {
         }
         Some(Err(_)) => false,
     }
-}
-
-/// True if the VFS takes a database that is opened; false leaves it to the VFS below, because it is not in the scope.
-///
-/// # Errors
-///
-/// `CANT_OPEN`, with a text in SQLite's error log, if a parameter of its name is a mistake.
-///
-/// # Safety
-///
-/// `name` is what `xOpen` was passed for a database, and `path` its text.
-pub(crate) unsafe fn admits(instance: &Instance, name: *const c_char, path: &str) -> SqliteResult<bool> {
-    // SAFETY: the caller's.
-    let parameters = unsafe { parameters_of(name) };
-    let vfs = instance.name.to_bytes();
-    // The first one counts, as in SQLite.
-    let named = parameters.iter().find(|(key, _)| key == "vfs");
-    let names_the_vfs = named.is_some_and(|(_, value)| value.as_bytes() == vfs);
-    let is_default = instance.name == NAME && IS_DEFAULT.load(Ordering::Relaxed);
-    // A database that is open by another of its names has one owner in the process.
-    let is_taken = || is_in_scope(path) || instance.find(path).is_some();
-    if is_default && !names_the_vfs && !is_taken() {
-        return Ok(false);
-    }
-    check_parameters(&parameters, names_the_vfs).map_err(|error| {
-        instance.log(SqliteCode::CANT_OPEN, &error.to_string());
-        SqliteCode::CANT_OPEN
-    })?;
-    Ok(true)
 }
 
 /// The most parameters that are read: what has more is no URI of a database.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::DatabaseState;
+use crate::disk::FileIdentity;
 use crate::health::{DatabaseHealth, HealthEntry};
 use crate::options::Options;
-use crate::owner::FileIdentity;
 use crate::store::DurableFiles;
 use crate::sync::{lock, lock_within};
 

@@ -19,23 +19,25 @@
 
 mod checkpoint;
 mod epoch;
+mod log_match;
 mod mark;
+mod page_cache;
 mod stored;
 
 use std::sync::Arc;
 
 use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, Header, Heads, is_page_size};
-use crate::disk::{BaseFile, BaseVfs, ForeignChange, OwnedFile};
+use crate::disk::{BaseFile, BaseVfs, FileIdentity, ForeignChange, OwnedFile};
 use crate::ffi;
-use crate::log_match::LogMatch;
 use crate::options::LogKind;
-use crate::owner::{FileIdentity, OwnerLock};
-use crate::page_cache::PageCache;
+use crate::owner::OwnerLock;
 use crate::wal_log::WalLog;
 
-pub(crate) use epoch::LONGEST_RECORD;
+pub(crate) use epoch::{Flight, LONGEST_RECORD};
+pub(crate) use log_match::LogMatch;
 pub(crate) use mark::{GENERATION, READ_VERSION, WRITE_VERSION, fingerprint, is_marked, is_plain, marked_generation, unmark};
+pub(crate) use page_cache::PageCache;
 pub(crate) use stored::{Figures, PlaceChange, Stored};
 
 /// `-ebb` grows by at most this many bytes ahead, so that a sync of a short record changes no metadata of the file system.

@@ -2,61 +2,17 @@
 
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::{BaseFile, BaseVfs};
+use crate::NAME;
+use crate::code::{SqliteCode, SqliteResult, guarded};
+use crate::disk::{BaseFile, BaseVfs, has_room_for_logs};
 use crate::ffi::{self, Api, File, IoMethods, Symbol, Vfs};
 use crate::handle::{self, FileHandle, Kind, SqliteFile};
 use crate::instance::Instance;
 use crate::mirror::SuiteMirror;
-use crate::options::Options;
+use crate::options::{Options, check_parameters};
 use crate::scope;
-
-thread_local! {
-    /// Calls of the library that this thread is in.
-    static CALLS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// True in a signal handler that has interrupted a call of the library.
-pub(crate) fn is_inside() -> bool {
-    CALLS.get() > 0
-}
-
-/// Keeps a thread from being cancelled in the middle of a write or a sync: its locks would stay, and the forced unwinding that
-/// ends it may not cross Rust.
-#[cfg(target_os = "linux")]
-fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
-    const DISABLE: c_int = 1;
-    unsafe extern "C" {
-        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-    }
-    let mut before = DISABLE;
-    // SAFETY: both states are numbers that the system has given or names.
-    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
-    let done = work();
-    // SAFETY: as above.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
-    done
-}
-
-#[cfg(not(target_os = "linux"))]
-fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
-    work()
-}
-
-/// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
-pub(crate) fn guarded(work: impl FnOnce() -> SqliteResult<()>) -> c_int {
-    CALLS.set(CALLS.get() + 1);
-    let done = without_cancellation(|| catch_unwind(AssertUnwindSafe(work)));
-    CALLS.set(CALLS.get() - 1);
-    match done {
-        Ok(answer) => SqliteCode::from_result(answer),
-        Err(_) => ffi::IOERR,
-    }
-}
 
 /// # Safety
 ///
@@ -159,7 +115,7 @@ unsafe fn open_database(
     flags: c_int,
 ) -> SqliteResult<Option<FileHandle>> {
     // SAFETY: the caller's.
-    if !unsafe { scope::admits(instance, name, path) }? {
+    if !unsafe { admits(instance, name, path) }? {
         if flags & ffi::OPEN_READONLY == 0 {
             scope::note_left(path);
         }
@@ -189,11 +145,33 @@ unsafe fn open_database(
     Ok(Some(open))
 }
 
-/// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
-pub(crate) fn has_room_for_logs(path: &str) -> bool {
-    const LONGEST_NAME: usize = 255;
-    let name = std::path::Path::new(path).file_name().unwrap_or_default();
-    name.len() + "-journal".len() <= LONGEST_NAME
+/// True if the VFS takes a database that is opened; false leaves it to the VFS below, because it is not in the scope.
+///
+/// # Errors
+///
+/// `CANT_OPEN`, with a text in SQLite's error log, if a parameter of its name is a mistake.
+///
+/// # Safety
+///
+/// `name` is what `xOpen` was passed for a database, and `path` its text.
+unsafe fn admits(instance: &Instance, name: *const c_char, path: &str) -> SqliteResult<bool> {
+    // SAFETY: the caller's.
+    let parameters = unsafe { scope::parameters_of(name) };
+    let vfs = instance.name.to_bytes();
+    // The first one counts, as in SQLite.
+    let named = parameters.iter().find(|(key, _)| key == "vfs");
+    let names_the_vfs = named.is_some_and(|(_, value)| value.as_bytes() == vfs);
+    let is_default = instance.name == NAME && scope::is_default();
+    // A database that is open by another of its names has one owner in the process.
+    let is_taken = || scope::is_in_scope(path) || instance.find(path).is_some();
+    if is_default && !names_the_vfs && !is_taken() {
+        return Ok(false);
+    }
+    check_parameters(&parameters, names_the_vfs).map_err(|error| {
+        instance.log(SqliteCode::CANT_OPEN, &error.to_string());
+        SqliteCode::CANT_OPEN
+    })?;
+    Ok(true)
 }
 
 /// The options of a database.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::epoch::Waiting;
+use super::phase::{MainEvent, MainPhase, WalPhase};
 use super::taken_back::{Before, LastCommit};
 use super::{DatabaseState, USUAL_PAGE};
 use crate::code::{SqliteCode, SqliteResult};
@@ -33,28 +34,6 @@ pub(crate) struct Transaction {
     pub(super) taken: Option<WalCursor>,
     /// What was committed before it.
     pub(super) before: Before,
-}
-
-/// A transaction in SQLite's WAL that its writer has not committed yet.
-pub(super) struct Prepared {
-    pub(super) transaction: Transaction,
-    /// True if an epoch has it already.
-    pub(super) is_durable: bool,
-}
-
-impl Prepared {
-    /// Frames of SQLite's WAL up to its last one.
-    pub(super) fn last(&self) -> u64 {
-        let taken = self.transaction.taken.as_ref();
-        taken.map_or(0, |taken| taken.frames)
-    }
-}
-
-/// What the writer of SQLite's WAL has written.
-#[derive(Default)]
-pub(super) struct WalWriting {
-    /// The last commit frame, and the size of the database in pages that it has.
-    commit: Option<(u32, u32)>,
 }
 
 impl DatabaseState {
@@ -95,19 +74,18 @@ impl DatabaseState {
         };
         let frame = wal_log::FRAME + page_size;
         let (index, within) = ((behind / frame) as u32 + 1, behind % frame);
-        let is_last = self.writing.commit.is_some_and(|(last, _)| last == index);
+        let is_last = self.in_wal.phase.announced().is_some_and(|(last, _)| last == index);
         if within == wal_log::FRAME && bytes.len() as u64 == page_size {
             self.note_content(u64::from(index));
             return Ok(is_last);
         }
         if within == 0 && bytes.len() as u64 == wal_log::FRAME {
             self.note_header(u64::from(index));
-            let (writing, size) = (&mut self.writing, wal_log::be32(bytes, 4));
-            if size != 0 {
-                writing.commit = Some((index, size));
-            } else if is_last {
+            match wal_log::be32(bytes, 4) {
                 // Another transaction has the frame of one that was rolled back.
-                writing.commit = None;
+                0 if is_last => self.in_wal.phase.announce(None),
+                0 => {}
+                size => self.in_wal.phase.announce(Some((index, size))),
             }
         }
         Ok(false)
@@ -126,9 +104,8 @@ impl DatabaseState {
     pub(crate) fn wal_begins_anew(&mut self) {
         self.compare_with_main();
         self.forget_frames();
-        self.wal_taken = None;
-        self.prepared = None;
-        self.writing = WalWriting::default();
+        self.in_wal.taken = None;
+        self.in_wal.phase.settle();
     }
 
     /// SQLite deletes its WAL.
@@ -140,8 +117,7 @@ impl DatabaseState {
     /// A writer of SQLite's WAL begins: what a transaction that failed has left behind is no commit.
     pub(crate) fn wal_writer_begins(&mut self) {
         self.wal_writer_ends();
-        self.prepared = None;
-        self.writing = WalWriting::default();
+        self.in_wal.phase.settle();
         self.memory.lend(self.index.has_one_reader());
     }
 
@@ -166,14 +142,14 @@ impl DatabaseState {
     /// Takes commits that the index of the WAL has, although no write has completed them: a VFS above has changed the order of writes.
     /// Where the WAL does not have them either, no further one is acknowledged, and `status` says so.
     fn take_missed(&mut self) {
-        let taken = self.wal_taken.as_ref().map_or(0, |taken| taken.frames);
+        let taken = self.in_wal.taken.as_ref().map_or(0, |taken| taken.frames);
         let committed = self.index.last_frame();
-        let Some(committed) = committed.filter(|last| *last > taken && self.prepared.is_none()) else {
+        let Some(committed) = committed.filter(|last| *last > taken && self.in_wal.phase.last().is_none()) else {
             return;
         };
         match self.wal_up_to(committed) {
             Ok(Some(transaction)) if transaction.size > 0 => {
-                self.writing = WalWriting::default();
+                self.in_wal.phase.settle();
                 self.take(transaction);
             }
             found => {
@@ -189,16 +165,16 @@ impl DatabaseState {
     /// From here on the log differs from what SQLite has committed: no further commit is acknowledged.
     pub(super) fn miss_commit(&mut self, why: &str) {
         tracing::error!(%why, "a commit is not known to the log");
-        if !self.has_missed_commit {
+        if !self.in_wal.has_missed {
             let text = format!("a commit is not known to the log: {why}");
             self.notes.last_error = Some(HealthNote::now(text));
         }
-        self.has_missed_commit = true;
+        self.in_wal.has_missed = true;
     }
 
     /// True if SQLite has committed what is not in its WAL, so that what it commits later cannot be durable.
     pub(crate) fn has_missed_commit(&self) -> bool {
-        self.has_missed_commit
+        self.in_wal.has_missed
     }
 
     /// Takes what was prepared, unless the index of the WAL says that it is not committed.
@@ -208,23 +184,20 @@ impl DatabaseState {
     }
 
     pub(super) fn take_prepared(&mut self, is_committed: impl Fn(u64) -> bool) {
-        let last = self.prepared.as_ref().map(Prepared::last);
-        if !last.is_some_and(is_committed) {
+        if !self.in_wal.phase.last().is_some_and(is_committed) {
             return;
         }
-        if let Some(prepared) = self.prepared.take() {
-            self.writing = WalWriting::default();
-            match prepared.is_durable {
-                true => self.asked.commits += 1,
-                false => self.take(prepared.transaction),
-            }
+        match self.in_wal.phase.settle() {
+            WalPhase::Prepared { transaction, .. } => self.take(transaction),
+            WalPhase::Logged { .. } => self.asked.commits += 1,
+            WalPhase::Idle | WalPhase::Announced(_) => {}
         }
     }
 
     /// The transaction that the commit frame in SQLite's WAL completes; `None` if there is none, or a VFS above holds frames
     /// back.
     pub(crate) fn wal_transaction(&mut self, store: Option<&mut DurableFiles>) -> SqliteResult<Option<Transaction>> {
-        let Some((last, size)) = self.writing.commit else {
+        let Some((last, size)) = self.in_wal.phase.announced() else {
             return Ok(None);
         };
         let page_size = self.page_size_of_wal()?;
@@ -247,7 +220,7 @@ impl DatabaseState {
         let Some(wal) = &mut self.wal else {
             return Ok(None);
         };
-        let mut cursor = match &self.wal_taken {
+        let mut cursor = match &self.in_wal.taken {
             Some(taken) => taken.clone(),
             None => {
                 let mut header = [0; wal_log::HEADER as usize];
@@ -279,7 +252,9 @@ impl DatabaseState {
     /// Makes the commit frame invalid of a transaction that was refused: who makes the index of the WAL anew must not find it.
     pub(crate) fn refuse_wal(&mut self) -> SqliteResult<()> {
         let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
-        if let (Some((last, _)), Some(wal)) = (self.writing.commit.take(), &mut self.wal) {
+        let refused = self.in_wal.phase.announced();
+        self.in_wal.phase.announce(None);
+        if let (Some((last, _)), Some(wal)) = (refused, &mut self.wal) {
             let at = wal_log::HEADER + u64::from(last - 1) * frame;
             wal.write(at, &[0; wal_log::FRAME as usize])?;
         }
@@ -289,9 +264,9 @@ impl DatabaseState {
     /// Notes a transaction in SQLite's WAL that its writer may commit.
     pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
         if is_durable {
-            self.last_commit = LastCommit::from_transaction(&transaction);
+            self.in_wal.last = LastCommit::from_transaction(&transaction);
         }
-        self.prepared = Some(Prepared { transaction, is_durable });
+        self.in_wal.phase.complete(transaction, is_durable);
     }
 
     /// The transaction that SQLite has written to the main file; `None` if it has changed nothing.
@@ -299,8 +274,8 @@ impl DatabaseState {
         if self.page_size == 0 {
             return Ok(None);
         }
-        let mut size = self.length.div_ceil(self.page_size as u64) as u32;
-        if self.working.is_empty() && (self.wal.is_some() || size == self.size) {
+        let mut size = self.main.length.div_ceil(self.page_size as u64) as u32;
+        if self.main.working.is_empty() && (self.wal.is_some() || size == self.commits.size) {
             return Ok(None);
         }
         if let Some(shorter) = self.size_of_header()? {
@@ -308,8 +283,8 @@ impl DatabaseState {
             size = size.min(shorter);
         }
         let mut pages = BTreeMap::new();
-        for page in self.working.iter().filter(|page| **page <= size) {
-            if let Some(image) = self.view.get(page) {
+        for page in self.main.working.iter().filter(|page| **page <= size) {
+            if let Some(image) = self.main.view.get(page) {
                 pages.insert(*page, Arc::clone(image));
             }
         }
@@ -320,12 +295,12 @@ impl DatabaseState {
     /// behind the new end stay until it has committed: SQLite has no copy of them in its journal.
     pub(crate) fn main_transaction_in_doubt(&self) -> SqliteResult<Option<Transaction>> {
         let transaction = self.main_transaction()?;
-        Ok(transaction.map(|transaction| Transaction { size: transaction.size.max(self.size), ..transaction }))
+        Ok(transaction.map(|transaction| Transaction { size: transaction.size.max(self.commits.size), ..transaction }))
     }
 
     /// The size in pages that a transaction has written into page 1.
     fn size_of_header(&self) -> SqliteResult<Option<u32>> {
-        match self.view.get(&1).filter(|_| self.working.contains(&1)) {
+        match self.main.view.get(&1).filter(|_| self.main.working.contains(&1)) {
             Some(first) => {
                 let first = first.bytes()?;
                 let is_plain = first.starts_with(b"SQLite format 3\0");
@@ -342,59 +317,47 @@ impl DatabaseState {
         let Some(transaction) = self.main_transaction()? else {
             return Ok(false);
         };
-        self.working.clear();
-        self.has_committed_under_lock = true;
+        self.main.working.clear();
+        self.main.has_committed_under_lock = true;
         self.take(transaction);
         Ok(true)
     }
 
     /// Notes that an epoch has the transaction in the main file.
     pub(super) fn main_is_durable(&mut self) {
-        self.working.clear();
-        self.has_committed_under_lock = true;
+        self.main.working.clear();
+        self.main.has_committed_under_lock = true;
         self.asked.commits += 1;
     }
 
-    /// SQLite syncs the main file. Returns whether an epoch has a transaction that SQLite has synced before, and that is still in
-    /// doubt: then this one is the sync of its rollback, if there is a journal.
-    pub(crate) fn main_is_synced(&mut self) -> Option<bool> {
-        let before = self.main_in_doubt;
-        self.main_in_doubt = Some(before.unwrap_or(false));
+    /// Something happens to the transaction in the main file. Returns the phase before.
+    pub(crate) fn main_is(&mut self, event: MainEvent) -> MainPhase {
+        let before = self.main.phase;
+        self.main.phase = before.after(event);
         before
-    }
-
-    /// Notes that SQLite may commit the transaction in the main file, which is durable or has room on the disk.
-    pub(crate) fn main_is_prepared(&mut self, is_durable: bool) {
-        self.main_is_prepared = true;
-        self.main_in_doubt = Some(is_durable || self.main_in_doubt == Some(true));
-    }
-
-    /// SQLite has committed what it has written to the main file, or undone it. Returns true if that was prepared.
-    pub(crate) fn main_is_settled(&mut self) -> bool {
-        self.main_in_doubt = None;
-        std::mem::take(&mut self.main_is_prepared)
     }
 
     /// SQLite changes its journal: it begins a transaction, goes on with it, or has ended one. Behind the sync of a transaction that
     /// an epoch has, that is its end, and what SQLite has written since is its rollback. With an exclusive lock there is no other
     /// sign of that, and the next transaction would be rolled back to what SQLite has undone.
     pub(crate) fn journal_changes(&mut self) -> SqliteResult<()> {
-        self.journal_was_read = false;
-        match self.main_in_doubt.take() {
-            Some(true) => self.take_main().map(|_| ()),
+        self.main.journal_was_read = false;
+        match self.main_is(MainEvent::Journal) {
+            MainPhase::Logged => self.take_main().map(|_| ()),
             _ => Ok(()),
         }
     }
 
     /// Where SQLite has rolled back what it has written to the main file, and an epoch of that has failed, makes what the main file
-    /// has what is committed; false if SQLite has not rolled back. `before` is what [`DatabaseState::main_is_synced`] has said.
-    pub(crate) fn undo_main(&mut self, before: Option<bool>) -> SqliteResult<bool> {
+    /// has what is committed; false if SQLite has not rolled back. `before` is the phase before the sync: behind that of a
+    /// transaction which is in doubt, this is the sync of its rollback, if there is a journal.
+    pub(crate) fn undo_main(&mut self, before: MainPhase) -> SqliteResult<bool> {
         let is_rolled_back = match (before, self.has_hot_journal()?) {
             // The next epoch takes it back.
-            (Some(true), true) => return self.take_main().map(|_| true),
-            (Some(false), true) => true,
+            (MainPhase::Logged, true) => return self.take_main().map(|_| true),
+            (MainPhase::Synced | MainPhase::Prepared, true) => true,
             // What is durable may be what SQLite has undone.
-            (Some(true), false) => self.main_is_committed()?,
+            (MainPhase::Logged, false) => self.main_is_committed()?,
             (_, _) => self.is_rolled_back()?,
         };
         if is_rolled_back {
@@ -406,11 +369,11 @@ impl DatabaseState {
     /// Has the main file show what is committed. SQLite restores no page that was free before: what those hold is of no use, and
     /// needs no room on the disk.
     fn restore_main(&mut self) {
-        for page in std::mem::take(&mut self.working) {
-            let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
+        for page in std::mem::take(&mut self.main.working) {
+            let committed = self.commits.pending.get(&page).or_else(|| self.commits.flying.get(&page));
             match committed {
-                Some(image) => self.view.insert(page, Arc::clone(image)),
-                None => self.view.remove(&page),
+                Some(image) => self.main.view.insert(page, Arc::clone(image)),
+                None => self.main.view.remove(&page),
             };
         }
     }
@@ -418,20 +381,20 @@ impl DatabaseState {
     /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), but for a later one under the same lock, and writes
     /// to its journal last; a rollback restores page 1, and has read the journal.
     fn is_rolled_back(&self) -> SqliteResult<bool> {
-        let has_read = self.journal.is_none() || self.journal_was_read;
+        let has_read = self.journal.is_none() || self.main.journal_was_read;
         if !has_read {
             return Ok(false);
         }
-        match self.working.contains(&1) {
+        match self.main.working.contains(&1) {
             true => self.is_as_committed(1),
-            false if self.has_committed_under_lock => self.main_is_committed(),
+            false if self.main.has_committed_under_lock => self.main_is_committed(),
             false => Ok(true),
         }
     }
 
     /// True if all that is written to the main file is as it is committed.
     fn main_is_committed(&self) -> SqliteResult<bool> {
-        for page in &self.working {
+        for page in &self.main.working {
             if !self.is_as_committed(*page)? {
                 return Ok(false);
             }
@@ -441,46 +404,46 @@ impl DatabaseState {
 
     /// True if the main file shows a page as it is committed.
     pub(super) fn is_as_committed(&self, page: u32) -> SqliteResult<bool> {
-        let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
+        let committed = self.commits.pending.get(&page).or_else(|| self.commits.flying.get(&page));
         self.is_shown(page, committed)
     }
 
     /// Makes a committed transaction pending.
     pub(super) fn take(&mut self, transaction: Transaction) {
-        self.last_commit = LastCommit::from_transaction(&transaction);
+        self.in_wal.last = LastCommit::from_transaction(&transaction);
         for (page, image) in transaction.pages {
             self.set_pending(page, image);
         }
-        self.size = transaction.size;
-        self.wal_taken = transaction.taken.or(self.wal_taken.take());
+        self.commits.size = transaction.size;
+        self.in_wal.taken = transaction.taken.or(self.in_wal.taken.take());
         self.asked.commits += 1;
-        self.unsaved += 1;
+        self.commits.unsaved += 1;
         self.wait_for_epoch();
     }
 
     /// What is pending, up to the size of the database, waits for an epoch.
     pub(super) fn wait_for_epoch(&mut self) {
-        let size = self.size;
-        let (pending, bytes) = (&mut self.pending, &mut self.pending_bytes);
+        let size = self.commits.size;
+        let (pending, bytes) = (&mut self.commits.pending, &mut self.commits.pending_bytes);
         pending.retain(|page, image| {
             let stays = *page <= size;
             *bytes -= if stays { 0 } else { image.length() as u64 };
             stays
         });
-        self.waiting = Some(Waiting::with(self.waiting, self.now, self.options.window));
+        self.commits.waiting = Some(Waiting::with(self.commits.waiting, self.now, self.options.window));
     }
 
     pub(super) fn set_pending(&mut self, page: u32, image: Arc<Image>) {
-        self.pending_bytes += image.length() as u64;
-        if let Some(before) = self.pending.insert(page, image) {
-            self.pending_bytes -= before.length() as u64;
+        self.commits.pending_bytes += image.length() as u64;
+        if let Some(before) = self.commits.pending.insert(page, image) {
+            self.commits.pending_bytes -= before.length() as u64;
         }
     }
 
     /// True if an epoch has to have a transaction before SQLite may commit it: the window is 0, or the pages since the last
     /// epoch take much of the memory. It makes no room where SQLite's own WAL or a transaction takes it.
     pub(crate) fn is_urgent(&self, transaction: &Transaction) -> bool {
-        let bytes = self.pending_bytes + transaction.bytes;
+        let bytes = self.commits.pending_bytes + transaction.bytes;
         let limit = self.memory.limit() as u64;
         let is_full = self.memory.used() as u64 > limit - limit / 8;
         self.options.window == 0.0
@@ -491,7 +454,7 @@ impl DatabaseState {
 
     /// Bytes that the logs take at most for all that is committed, and for a transaction.
     pub(crate) fn room_for(&self, transaction: &Transaction) -> u64 {
-        let pages = self.flying.len() + self.pending.len() + transaction.pages.len();
+        let pages = self.commits.flying.len() + self.commits.pending.len() + transaction.pages.len();
         let new = transaction.size.saturating_sub(self.stored.size());
         // One more: the first page of an empty database.
         (pages as u64 + 1) * (self.page_size as u64 + PAGE_HEADER) + u64::from(new) * PAGE_HEADER + EPOCH_HEADER

@@ -1,14 +1,13 @@
 //! Epochs: what a thread takes along to write it, and what becomes of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{DatabaseState, Transaction};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::health::{DatabaseHealth, HealthNote};
 use crate::memory::Image;
-use crate::store::{PlaceChange, now_in_milliseconds};
-use crate::wal_log::WalCursor;
+use crate::store::{Flight, PlaceChange, now_in_milliseconds};
 
 /// A checkpoint is due when it would write this many bytes in place, however short the log is: it takes as much room in
 /// `-wal`, and writers wait for it.
@@ -18,17 +17,6 @@ const RETRY: f64 = 1.0;
 /// Seconds, and the share of the window, after which an epoch that is due is late.
 const LATE: f64 = 0.1;
 const LATE_SHARE: f64 = 0.1;
-
-/// What an epoch takes along: all that is committed, and a transaction that is about to be.
-pub(crate) struct Flight {
-    pub(crate) pages: BTreeMap<u32, Arc<Image>>,
-    pub(crate) bytes: u64,
-    pub(crate) size: u32,
-    /// The position in SQLite's WAL behind the transaction that is about to be committed; `None` in the main file.
-    transaction: Option<Option<WalCursor>>,
-    /// The position in SQLite's WAL up to which it has the commits; `None` if it has none of them.
-    pub(super) wal: Option<WalCursor>,
-}
 
 /// Commits that no epoch has made durable. Times are in seconds.
 #[derive(Clone, Copy)]
@@ -57,17 +45,17 @@ impl Waiting {
 impl DatabaseState {
     /// When the next epoch is due, in seconds.
     pub(crate) fn due(&self) -> Option<f64> {
-        self.waiting.map(|waiting| waiting.due(self.options.window))
+        self.commits.waiting.map(|waiting| waiting.due(self.options.window))
     }
 
     /// Seconds: when the oldest commit was made that a power cut would lose.
     pub(crate) fn oldest(&self) -> Option<f64> {
-        self.flying_since.or(self.waiting).map(|waiting| waiting.oldest)
+        self.commits.flying_since.or(self.commits.waiting).map(|waiting| waiting.oldest)
     }
 
     /// Sees to it that the next epoch is due no later than that of databases which have committed together.
     pub(crate) fn be_due_with(&mut self, oldest: f64) {
-        if let Some(waiting) = &mut self.waiting {
+        if let Some(waiting) = &mut self.commits.waiting {
             waiting.oldest = waiting.oldest.min(oldest);
         }
     }
@@ -88,7 +76,7 @@ impl DatabaseState {
     fn log_limit(&self) -> u64 {
         /// SQLite makes a checkpoint when its WAL has 1,000 frames, if no reader needs them.
         const HELD: u64 = 2000;
-        let held = self.wal_taken.as_ref().filter(|taken| taken.frames > HELD);
+        let held = self.in_wal.taken.as_ref().filter(|taken| taken.frames > HELD);
         self.options.log_limit.max(held.map_or(0, |taken| taken.frames * taken.page_size as u64))
     }
 
@@ -125,7 +113,7 @@ impl DatabaseState {
     /// True if the epoch that a thread writes is late: a commit that does not wait for it would be lost with those that the epoch
     /// has.
     pub(crate) fn is_flight_late(&self) -> bool {
-        let due = self.flying_since.map(|flying| flying.due(self.options.window));
+        let due = self.commits.flying_since.map(|flying| flying.due(self.options.window));
         due.is_some_and(|due| due + self.patience() <= self.now)
     }
 
@@ -135,8 +123,8 @@ impl DatabaseState {
 
     /// Pages that are committed and that no epoch has.
     fn unsaved_bytes(&self) -> u64 {
-        let flying: u64 = self.flying.values().map(|i| i.length() as u64).sum();
-        self.pending_bytes + flying
+        let flying: u64 = self.commits.flying.values().map(|i| i.length() as u64).sum();
+        self.commits.pending_bytes + flying
     }
 
     /// What other processes are to know.
@@ -147,10 +135,10 @@ impl DatabaseState {
         DatabaseHealth {
             log: self.stored.figures().kind,
             window_seconds: self.options.window,
-            last_epoch_succeeded: self.failed.is_none() && !self.has_missed_commit,
+            last_epoch_succeeded: self.failed.is_none() && !self.in_wal.has_missed,
             last_epoch: notes.last_epoch,
             last_error: notes.last_error,
-            unsaved_commits: self.unsaved + self.flying_commits,
+            unsaved_commits: self.commits.unsaved + self.commits.flying_commits,
             unsaved_bytes: self.unsaved_bytes(),
             oldest_unsaved: self.oldest().map(|oldest| now.saturating_sub(milliseconds(self.now - oldest))),
             last_refusal: notes.last_refusal,
@@ -160,15 +148,15 @@ impl DatabaseState {
 
     /// Takes along what the next epoch is of; `None` if there is nothing. Only the thread with the store does this.
     pub(crate) fn take_off(&mut self, transaction: Option<&Transaction>) -> Option<Flight> {
-        if self.waiting.is_none() && transaction.is_none() {
+        if self.commits.waiting.is_none() && transaction.is_none() {
             return None;
         }
         let mut flight = Flight {
-            pages: self.pending.clone(),
-            bytes: self.pending_bytes,
-            size: self.size,
+            pages: self.commits.pending.clone(),
+            bytes: self.commits.pending_bytes,
+            size: self.commits.size,
             transaction: transaction.map(|transaction| transaction.taken.clone()),
-            wal: transaction.map_or(&self.wal_taken, |transaction| &transaction.taken).clone(),
+            wal: transaction.map_or(&self.in_wal.taken, |transaction| &transaction.taken).clone(),
         };
         if let Some(transaction) = transaction {
             for (page, image) in &transaction.pages {
@@ -178,25 +166,25 @@ impl DatabaseState {
             flight.size = transaction.size;
             flight.bytes += transaction.bytes;
         }
-        self.flying = std::mem::take(&mut self.pending);
-        self.pending_bytes = 0;
-        self.flying_since = self.waiting.take();
-        self.flying_commits = std::mem::take(&mut self.unsaved);
+        self.commits.flying = std::mem::take(&mut self.commits.pending);
+        self.commits.pending_bytes = 0;
+        self.commits.flying_since = self.commits.waiting.take();
+        self.commits.flying_commits = std::mem::take(&mut self.commits.unsaved);
         Some(flight)
     }
 
     /// The epoch has failed: what it has taken along is pending again.
     pub(crate) fn bring_back(&mut self, code: SqliteCode) {
-        for (page, image) in std::mem::take(&mut self.flying) {
-            if page <= self.size && !self.pending.contains_key(&page) {
+        for (page, image) in std::mem::take(&mut self.commits.flying) {
+            if page <= self.commits.size && !self.commits.pending.contains_key(&page) {
                 self.set_pending(page, image);
             }
         }
-        if let Some(flying) = self.flying_since.take() {
-            let later = self.waiting.map_or(f64::INFINITY, |waiting| waiting.promised);
-            self.waiting = Some(Waiting { promised: flying.promised.min(later), ..flying });
+        if let Some(flying) = self.commits.flying_since.take() {
+            let later = self.commits.waiting.map_or(f64::INFINITY, |waiting| waiting.promised);
+            self.commits.waiting = Some(Waiting { promised: flying.promised.min(later), ..flying });
         }
-        self.unsaved += std::mem::take(&mut self.flying_commits);
+        self.commits.unsaved += std::mem::take(&mut self.commits.flying_commits);
         self.failed = Some(code);
         self.notes.last_error = Some(HealthNote::now(format!("an epoch has failed: {code}")));
         self.retry_at = self.now + RETRY;
@@ -216,8 +204,8 @@ impl DatabaseState {
             return Vec::new();
         }
         let before = self.stored.size();
-        let shown = self.length.div_ceil(self.page_size as u64) as u32;
-        let is_shown = |page: &u32| *page <= shown.min(before) && !self.view.contains_key(page);
+        let shown = self.main.length.div_ceil(self.page_size as u64) as u32;
+        let is_shown = |page: &u32| *page <= shown.min(before) && !self.main.view.contains_key(page);
         let cut_off = flight.size.saturating_add(1)..=before;
         let changed = flight.pages.keys().copied();
         changed.chain(cut_off).filter(is_shown).collect()
@@ -240,7 +228,7 @@ impl DatabaseState {
                     Arc::new(self.pages()?.read(page, |old| memory.store_earlier(old))?)
                 }
             };
-            self.view.insert(page, old);
+            self.main.view.insert(page, old);
         }
         let before = self.stored.size();
         // SQLite may have taken back what could not be written: then nothing was, and the disk is as it was.
@@ -257,24 +245,24 @@ impl DatabaseState {
         }
         for (page, image) in &flight.pages {
             let is_shown = |shown: &Arc<Image>| Arc::ptr_eq(shown, image);
-            if self.view.get(page).is_some_and(is_shown) {
-                self.view.remove(page);
+            if self.main.view.get(page).is_some_and(is_shown) {
+                self.main.view.remove(page);
             }
         }
-        self.flying.clear();
-        self.flying_since = None;
-        self.flying_commits = 0;
+        self.commits.flying.clear();
+        self.commits.flying_since = None;
+        self.commits.flying_commits = 0;
         if has_written {
             self.failed = None;
             self.notes.last_epoch = Some(now_in_milliseconds());
         }
         match flight.transaction {
             Some(Some(taken)) => {
-                self.size = flight.size;
-                self.wal_taken = Some(taken);
+                self.commits.size = flight.size;
+                self.in_wal.taken = Some(taken);
             }
             Some(None) => {
-                self.size = flight.size;
+                self.commits.size = flight.size;
                 self.main_is_durable();
             }
             None => {}

@@ -13,9 +13,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{DatabaseState, Flight, PageSource};
+use super::{DatabaseState, PageSource};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::memory::{Content, ContentAt, Image, VirtualFile};
+use crate::store::Flight;
 use crate::wal_log::{self, WalCursor};
 
 /// Frames that stay for a snapshot, before it is looked whether they may go.
@@ -75,12 +76,12 @@ impl DatabaseState {
 
     /// The WAL begins anew.
     pub(super) fn forget_frames(&mut self) {
-        self.frames = WalFrames::default();
+        self.in_wal.frames = WalFrames::default();
     }
 
     /// SQLite has taken the frames behind a number back, and writes others over them.
     pub(super) fn forget_frames_after(&mut self, last: u64) {
-        let frames = &mut self.frames;
+        let frames = &mut self.in_wal.frames;
         if frames.noted <= last {
             return;
         }
@@ -103,7 +104,7 @@ impl DatabaseState {
 
     /// Pages of which a frame stands for what the flight replaces, while a snapshot shows it.
     pub(crate) fn pages_of_snapshots(&self, flight: &Flight) -> Vec<u32> {
-        if !self.frames.is_sparse() {
+        if !self.in_wal.frames.is_sparse() {
             return Vec::new();
         }
         let is_needed = |page: &u32| self.frame_of_pool(*page).is_some_and(|frame| self.is_shown_to_any(*page, frame));
@@ -114,7 +115,7 @@ impl DatabaseState {
     /// Pages with frames that an epoch cuts off.
     fn cut_off_by(&self, flight: &Flight) -> Vec<u32> {
         match flight.size < self.stored.size() {
-            true => self.frames.of_page.keys().copied().filter(|page| *page > flight.size).collect(),
+            true => self.in_wal.frames.of_page.keys().copied().filter(|page| *page > flight.size).collect(),
             false => Vec::new(),
         }
     }
@@ -122,19 +123,19 @@ impl DatabaseState {
     /// The frame that stands for a page of the pool.
     fn frame_of_pool(&self, page: u32) -> Option<u64> {
         let wal = self.wal.as_ref()?;
-        let frames = self.frames.of_page.get(&page)?;
+        let frames = self.in_wal.frames.of_page.get(&page)?;
         frames.iter().rev().copied().find(|frame| wal.elsewhere(*frame) == Some(Content::OfPage(page)))
     }
 
     /// True if a snapshot shows a frame of a page, or the next one would (invariant 2).
     fn is_shown_to_any(&self, page: u32, frame: u64) -> bool {
-        let next = self.frames.of_page.get(&page).and_then(|list| list.iter().copied().find(|later| *later > frame));
+        let next = self.in_wal.frames.of_page.get(&page).and_then(|list| list.iter().copied().find(|later| *later > frame));
         self.index.shows(frame, next.unwrap_or(u64::MAX))
     }
 
     /// Gives frames their contents back that stand for pages which a flight is about to replace; those that no snapshot shows go.
     pub(super) fn keep_for_snapshots(&mut self, flight: &Flight) -> SqliteResult<()> {
-        if !self.frames.is_sparse() {
+        if !self.in_wal.frames.is_sparse() {
             return Ok(());
         }
         for page in flight.pages.keys().copied().chain(self.cut_off_by(flight)) {
@@ -144,7 +145,7 @@ impl DatabaseState {
             if self.is_shown_to_any(page, frame) {
                 let bytes = self.durable(page, <[u8]>::to_vec)?;
                 self.give_back(frame, &bytes);
-                self.frames.pinned.push((page, frame));
+                self.in_wal.frames.pinned.push((page, frame));
             } else if let Some(wal) = &mut self.wal {
                 wal.forget_content(frame, Content::Gone)?;
             }
@@ -172,15 +173,15 @@ impl DatabaseState {
             // It has begun anew since the flight took off.
             return Ok(());
         }
-        for frame in self.frames.noted + 1..=end.frames {
+        for frame in self.in_wal.frames.noted + 1..=end.frames {
             let page = wal_log::be32(&wal.header_of(frame)?, 0);
-            self.frames.of_page.entry(page).or_default().push(frame);
-            self.frames.noted = frame;
+            self.in_wal.frames.of_page.entry(page).or_default().push(frame);
+            self.in_wal.frames.noted = frame;
         }
         for (page, image) in &flight.pages {
             self.page_is_durable(*page, image, end)?;
         }
-        if self.frames.pinned.len() > self.frames.next_look.max(LEAST_PINNED) {
+        if self.in_wal.frames.pinned.len() > self.in_wal.frames.next_look.max(LEAST_PINNED) {
             self.look_at_pinned()?;
         }
         Ok(())
@@ -190,7 +191,7 @@ impl DatabaseState {
         let Some(wal) = &mut self.wal else {
             return Ok(());
         };
-        let frames: Vec<u64> = self.frames.of_page.get(&page).into_iter().flatten().copied().collect();
+        let frames: Vec<u64> = self.in_wal.frames.of_page.get(&page).into_iter().flatten().copied().collect();
         let Some(last) = frames.iter().rev().copied().find(|frame| *frame <= end.frames) else {
             return Ok(());
         };
@@ -206,13 +207,13 @@ impl DatabaseState {
     /// Drops a frame that no snapshot shows.
     fn let_go_of(&mut self, page: u32, frame: u64) -> SqliteResult<()> {
         if self.is_shown_to_any(page, frame) {
-            self.frames.pinned.push((page, frame));
+            self.in_wal.frames.pinned.push((page, frame));
             return Ok(());
         }
         if let Some(wal) = &mut self.wal {
             wal.forget_content(frame, Content::Gone)?;
         }
-        if let Some(list) = self.frames.of_page.get_mut(&page) {
+        if let Some(list) = self.in_wal.frames.of_page.get_mut(&page) {
             list.retain(|other| *other != frame);
         }
         Ok(())
@@ -220,16 +221,16 @@ impl DatabaseState {
 
     /// Drops the frames whose snapshots have ended.
     fn look_at_pinned(&mut self) -> SqliteResult<()> {
-        let mut pinned = std::mem::take(&mut self.frames.pinned);
+        let mut pinned = std::mem::take(&mut self.in_wal.frames.pinned);
         pinned.sort_unstable();
         pinned.dedup();
         for (page, frame) in pinned {
-            let is_there = self.frames.of_page.get(&page).is_some_and(|list| list.contains(&frame));
+            let is_there = self.in_wal.frames.of_page.get(&page).is_some_and(|list| list.contains(&frame));
             if is_there && self.wal.as_ref().is_some_and(|wal| wal.elsewhere(frame).is_none()) {
                 self.let_go_of(page, frame)?;
             }
         }
-        self.frames.next_look = 2 * self.frames.pinned.len();
+        self.in_wal.frames.next_look = 2 * self.in_wal.frames.pinned.len();
         Ok(())
     }
 
@@ -237,12 +238,13 @@ impl DatabaseState {
     /// Where all frames are there, those get their contents back whose pages the pool has. Otherwise the main file has what is committed,
     /// and the WAL is empty, as after a checkpoint of SQLite's (invariant 3). Returns true if it has become so.
     pub(crate) fn index_is_wanted(&mut self, slots: &std::ops::Range<usize>) -> SqliteResult<bool> {
-        if !self.frames.is_sparse() || !self.index.is_made_anew(slots) {
+        if !self.in_wal.frames.is_sparse() || !self.index.is_made_anew(slots) {
             return Ok(false);
         }
-        let is_gone = |wal: &VirtualFile| (1..=self.frames.noted).any(|frame| wal.elsewhere(frame) == Some(Content::Gone));
+        let is_gone =
+            |wal: &VirtualFile| (1..=self.in_wal.frames.noted).any(|frame| wal.elsewhere(frame) == Some(Content::Gone));
         if self.wal.as_ref().is_some_and(|wal| !is_gone(wal)) {
-            for frame in 1..=self.frames.noted {
+            for frame in 1..=self.in_wal.frames.noted {
                 if let Some(Content::OfPage(page)) = self.wal.as_ref().and_then(|wal| wal.elsewhere(frame)) {
                     let bytes = self.durable(page, <[u8]>::to_vec)?;
                     self.give_back(frame, &bytes);
@@ -251,10 +253,10 @@ impl DatabaseState {
             self.forget_frames();
             return Ok(false);
         }
-        let committed = |page: &u32| self.pending.get(page).or_else(|| self.flying.get(page)).map(Arc::clone);
-        let pages = self.pending.keys().chain(self.flying.keys());
-        self.view = pages.filter_map(|page| committed(page).map(|image| (*page, image))).collect();
-        self.length = u64::from(self.size) * self.page_size as u64;
+        let committed = |page: &u32| self.commits.pending.get(page).or_else(|| self.commits.flying.get(page)).map(Arc::clone);
+        let pages = self.commits.pending.keys().chain(self.commits.flying.keys());
+        self.main.view = pages.filter_map(|page| committed(page).map(|image| (*page, image))).collect();
+        self.main.length = u64::from(self.commits.size) * self.page_size as u64;
         self.wal_begins_anew();
         match &mut self.wal {
             Some(wal) => wal.truncate(0).map(|()| true),

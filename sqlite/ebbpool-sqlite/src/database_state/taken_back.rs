@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::DatabaseState;
 use super::commit::Transaction;
+use super::phase::WalPhase;
 use crate::code::{SqliteCode, SqliteResult};
 use crate::memory::Image;
 use crate::wal_log::{self, WalCursor};
@@ -23,6 +24,14 @@ pub(super) struct Before {
     taken: Option<WalCursor>,
     /// The size of the database in pages.
     size: u32,
+}
+
+impl Before {
+    /// An empty database.
+    #[cfg(test)]
+    pub(super) fn nothing() -> Before {
+        Before { taken: None, size: 0 }
+    }
 }
 
 /// The last transaction of SQLite's WAL that is pending or durable.
@@ -45,24 +54,22 @@ impl LastCommit {
 impl DatabaseState {
     /// What is committed now.
     pub(super) fn before(&self) -> Before {
-        Before { taken: self.wal_taken.clone(), size: self.size }
+        Before { taken: self.in_wal.taken.clone(), size: self.commits.size }
     }
 
     /// The header of a frame is written: behind a transaction that was prepared, SQLite has committed that.
     pub(super) fn note_header(&mut self, frame: u64) {
-        let last = self.prepared.as_ref().map(|prepared| prepared.last());
-        if last.is_some_and(|last| last < frame) {
+        if self.in_wal.phase.last().is_some_and(|last| last < frame) {
             self.take_prepared_if_committed();
         }
     }
 
     /// The content of a frame is written: where it is one of a transaction that was complete, SQLite has taken that back.
     pub(super) fn note_content(&mut self, frame: u64) {
-        let prepared = self.prepared.as_ref();
-        if prepared.is_some_and(|prepared| frame <= prepared.last()) {
-            self.prepared = None;
+        if self.in_wal.phase.last().is_some_and(|last| frame <= last) {
+            self.in_wal.phase.overwrite();
         }
-        let taken = self.wal_taken.as_ref();
+        let taken = self.in_wal.taken.as_ref();
         if taken.is_some_and(|taken| frame <= taken.frames) {
             self.take_back(frame);
         }
@@ -71,17 +78,18 @@ impl DatabaseState {
     /// The writer of the WAL has let go of it, and the index says what is committed: what was prepared and is not taken by now is
     /// not.
     pub(super) fn prepared_is_settled(&mut self) {
-        match self.prepared.take() {
-            Some(prepared) if prepared.is_durable => self.take_back(prepared.last()),
-            Some(_) => {}
-            None => self.last_commit = None,
+        let last = self.in_wal.phase.last();
+        match (self.in_wal.phase.overwrite(), last) {
+            (WalPhase::Logged { .. }, Some(last)) => self.take_back(last),
+            (WalPhase::Prepared { .. }, _) => {}
+            (_, _) => self.in_wal.last = None,
         }
     }
 
     /// Makes what SQLite reads again of the last commit, which has this frame, what is committed.
     fn take_back(&mut self, frame: u64) {
         let frames = |before: &Before| before.taken.as_ref().map_or(0, |taken| taken.frames);
-        let last = self.last_commit.take();
+        let last = self.in_wal.last.take();
         let Some(last) = last.filter(|last| frames(&last.before) < frame) else {
             return self.miss_commit("SQLite has taken an earlier one back");
         };
@@ -104,8 +112,8 @@ impl DatabaseState {
             };
             self.set_pending(*page, image);
         }
-        self.size = size;
-        self.wal_taken = last.before.taken.clone();
+        self.commits.size = size;
+        self.in_wal.taken = last.before.taken.clone();
         self.forget_frames_after(frames);
         self.wait_for_epoch();
         Ok(())
@@ -131,7 +139,7 @@ impl DatabaseState {
 
     /// A page as SQLite's main file shows it.
     fn shown(&self, page: u32) -> SqliteResult<Arc<Image>> {
-        match self.view.get(&page) {
+        match self.main.view.get(&page) {
             Some(image) => Ok(Arc::clone(image)),
             None => Ok(Arc::new(self.durable(page, |bytes| self.memory.store(bytes))??)),
         }
@@ -143,16 +151,14 @@ impl DatabaseState {
         if self.page_size == 0 {
             return;
         }
-        if let Some(prepared) = self.prepared.take()
-            && !prepared.is_durable
-        {
-            match self.main_has(&prepared.transaction) {
-                Ok(true) => self.take(prepared.transaction),
+        if let WalPhase::Prepared { transaction, .. } = self.in_wal.phase.overwrite() {
+            match self.main_has(&transaction) {
+                Ok(true) => self.take(transaction),
                 Ok(false) => {}
                 Err(code) => self.miss_commit(&code.to_string()),
             }
         }
-        if let Some(last) = self.last_commit.take()
+        if let Some(last) = self.in_wal.last.take()
             && let Err(code) = self.take_from_main(&last)
         {
             self.miss_commit(&code.to_string());
@@ -162,7 +168,7 @@ impl DatabaseState {
     /// True if the main file has all pages of a transaction.
     fn main_has(&self, transaction: &Transaction) -> SqliteResult<bool> {
         let size = u64::from(transaction.size) * self.page_size as u64;
-        let mut is_there = self.length == size;
+        let mut is_there = self.main.length == size;
         for (page, image) in &transaction.pages {
             is_there = is_there && self.is_shown(*page, Some(image))?;
         }
@@ -171,7 +177,7 @@ impl DatabaseState {
 
     /// True if the main file shows a page as it is in an image, or without one as the last epoch has it.
     pub(super) fn is_shown(&self, page: u32, image: Option<&Arc<Image>>) -> SqliteResult<bool> {
-        match (self.view.get(&page), image) {
+        match (self.main.view.get(&page), image) {
             (None, None) => Ok(true),
             (Some(shown), Some(image)) if Arc::ptr_eq(shown, image) => Ok(true),
             (_, Some(image)) => {
@@ -187,8 +193,8 @@ impl DatabaseState {
 
     /// Makes the main file's version of the last commit's pages what is committed, where it differs.
     fn take_from_main(&mut self, last: &LastCommit) -> SqliteResult<()> {
-        let size = (self.length / self.page_size as u64) as u32;
-        let mut differs = self.size != size;
+        let size = (self.main.length / self.page_size as u64) as u32;
+        let mut differs = self.commits.size != size;
         for page in last.pages.range(..=size) {
             if !self.is_as_committed(*page)? {
                 let image = self.shown(*page)?;
@@ -198,7 +204,7 @@ impl DatabaseState {
         }
         if differs {
             tracing::warn!("SQLite has taken a commit back after its last frame");
-            self.size = size;
+            self.commits.size = size;
             self.wait_for_epoch();
         }
         Ok(())

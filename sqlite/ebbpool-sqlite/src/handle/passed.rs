@@ -9,7 +9,7 @@ use super::{FileHandle, Kind};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::BaseFile;
 use crate::ffi;
-use crate::fork;
+use crate::sync::gate;
 
 /// The file of the VFS below, if it serves the handle, and no child of `fork` has inherited that.
 pub(super) fn file(open: &mut FileHandle) -> Option<&mut BaseFile> {
@@ -46,7 +46,7 @@ pub(super) fn lock_or(
     let Some(base) = file(open) else {
         return member(open, level);
     };
-    let gate = fork::gate();
+    let gate = gate();
     let locked = base.lock(level);
     drop(gate);
     if locked.is_ok() {
@@ -65,7 +65,7 @@ pub(super) fn unlock_or(
     let Some(base) = file(open) else {
         return member(open, level);
     };
-    let gate = fork::gate();
+    let gate = gate();
     let unlocked = base.unlock_to(level);
     drop(gate);
     open.level = open.level.min(level);
@@ -128,7 +128,7 @@ pub(super) unsafe fn shm_map(
         Ok(handle) => handle,
         Err(code) => return code.0,
     };
-    let _gate = fork::gate();
+    let _gate = gate();
     open.has_index = true;
     // SAFETY: the handle is open, and the arguments are the caller's.
     unsafe { ((*(*handle).methods).xShmMap)(handle, region, bytes, extend, out) }
@@ -138,7 +138,7 @@ pub(super) unsafe fn shm_map(
 pub(super) fn shm_lock(open: &mut FileHandle, offset: c_int, count: c_int, flags: c_int) -> c_int {
     match with_index(open) {
         Ok(handle) => {
-            let _gate = fork::gate();
+            let _gate = gate();
             // SAFETY: the handle is open.
             unsafe { ((*(*handle).methods).xShmLock)(handle, offset, count, flags) }
         }
@@ -160,7 +160,7 @@ pub(super) fn shm_unmap(open: &mut FileHandle, delete: c_int) -> c_int {
     let Some(handle) = indexed(open) else {
         return ffi::OK;
     };
-    let gate = fork::gate();
+    let gate = gate();
     let delete = if is_own { delete } else { 0 };
     // SAFETY: the handle is open.
     let code = unsafe { ((*(*handle).methods).xShmUnmap)(handle, delete) };

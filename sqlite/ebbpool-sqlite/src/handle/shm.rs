@@ -5,9 +5,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::{open_of, passed};
+use crate::code::guarded;
 use crate::ffi::{self, File};
 use crate::locks::WRITER;
-use crate::vfs::guarded;
 
 pub(crate) unsafe extern "C" fn shm_map(
     file: *mut File,

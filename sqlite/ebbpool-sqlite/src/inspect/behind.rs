@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 
 use super::{SqliteInspection, beside, open_if_there};
-use crate::wal_file::{next_data, read_whole};
 use crate::wal_log::{FRAME, HEADER, WalCursor, be32};
+use crate::wal_log::{next_data, read_whole};
 
 /// The commits of `-wal` that SQLite takes in, if the file has a frame of a later commit behind damage. A commit that a power cut
 /// has torn is the last one, so that no frame follows its last one; so one whole commit behind lost frames cannot be distinguished

@@ -9,7 +9,7 @@ use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, Heads, PageDelta, Record};
 #[cfg(feature = "test-kit")]
 use crate::delta_log::{HEADER, RECORD, SLOTS};
-use crate::log_match::LogMatch;
+use crate::store::LogMatch;
 
 /// What `-ebb` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{SqliteHeader, SqliteInspection, beside, log, open_if_there, open_to_read, read_start};
 use crate::code::SqliteCode;
 use crate::delta_log::{self, Heads};
-use crate::log_match::LogMatch;
+use crate::store::LogMatch;
 use crate::store::unmark;
 use crate::wal_log::{WalCursor, WalFrame};
 

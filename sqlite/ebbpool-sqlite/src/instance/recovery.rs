@@ -4,14 +4,15 @@ use super::Instance;
 use crate::code::{SqliteCode, SqliteResult};
 use crate::database_state::DatabaseState;
 use crate::disk::BaseFile;
+use crate::disk::FileIdentity;
 use crate::encrypted;
 use crate::ffi;
-use crate::fork;
 use crate::mirror::{self, SuiteCopy};
 use crate::options::LogKind;
-use crate::owner::{self, FileIdentity};
+use crate::owner;
 use crate::shared::{Ownership, SharedDatabase};
 use crate::store::{DurableFiles, Taking, is_marked, is_plain};
+use crate::sync::gate;
 
 impl Instance {
     /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
@@ -198,7 +199,7 @@ impl Instance {
         let (api, null) = (&self.api, std::ptr::null());
         let mut database = std::ptr::null_mut();
         // A child of fork() must not inherit a lock that SQLite's own VFS has in the middle of this.
-        let _gate = fork::gate();
+        let _gate = gate();
         // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
         // opening it failed, as SQLite asks for.
         unsafe {

@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{ImageMemory, PageImage, WatchedBytes, WatchedCommit, WatchedPage};
 use crate::inspect::{hot_journal, lock_holder, read_start};
-use crate::wal_file::read_whole;
 use crate::wal_log::be32;
+use crate::wal_log::read_whole;
 
 /// Bytes of a journal's header, and those beside each page in it.
 const JOURNAL_HEADER: u64 = 512;

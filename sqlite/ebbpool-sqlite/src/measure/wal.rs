@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::{ImageMemory, PageImage, WatchedBytes, WatchedCommit, WatchedPage};
 use crate::inspect::{open_if_there, open_to_read};
-use crate::wal_file::read_whole;
 use crate::wal_log::HEADER;
 use crate::wal_log::WalCursor;
+use crate::wal_log::read_whole;
 
 /// Where `-shm` has the number of frames that checkpoints have brought in place (`WalCkptInfo.nBackfill`), in the machine's
 /// byte order.

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::PageCache;
 use super::mark::has_size;
 use super::{DurableFiles, RUN, Run, is_marked, marked_generation};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::PageDelta;
+use crate::disk::FileIdentity;
 use crate::disk::whole_blocks;
 use crate::ffi;
 use crate::options::LogKind;
-use crate::owner::FileIdentity;
-use crate::page_cache::PageCache;
 
 /// Bytes of slices after which one makes them durable, so that the sync at the end is short.
 const SYNC: u64 = 4 << 20;

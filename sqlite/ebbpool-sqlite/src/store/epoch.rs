@@ -1,22 +1,37 @@
 //! Epochs: records of `-ebb`, and commits of `-wal`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::checkpoint::Slices;
 use super::mark::empty_like;
-use super::{DurableFiles, LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, fingerprint, is_plain, now_in_milliseconds};
+use super::{
+    DurableFiles, LONG_RECORD, LONGEST_CHAIN, PageCache, PlaceChange, Run, STEP, fingerprint, is_plain, now_in_milliseconds,
+};
 use crate::code::{SqliteCode, SqliteResult};
-use crate::database_state::Flight;
 use crate::delta_log::{self, EpochDraft, Header, RECORDS, SLOTS, slot_of};
 use crate::disk::{BLOCK, BaseFile, whole_blocks};
+use crate::memory::Image;
 use crate::options::LogKind;
 use crate::owner::reserve;
-use crate::page_cache::PageCache;
+use crate::wal_log::WalCursor;
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
 pub(crate) const LONGEST_RECORD: u64 = 64 << 20;
 /// From this many pages beyond the end of the database on, writing these once is worth a sync.
 const MANY_PAGES: usize = 64;
+
+/// What an epoch takes along: all that is committed, and a transaction that is about to be.
+pub(crate) struct Flight {
+    pub(crate) pages: BTreeMap<u32, Arc<Image>>,
+    pub(crate) bytes: u64,
+    pub(crate) size: u32,
+    /// The position in SQLite's WAL behind the transaction that is about to be committed; `None` in the main file.
+    pub(crate) transaction: Option<Option<WalCursor>>,
+    /// The position in SQLite's WAL up to which it has the commits; `None` if it has none of them.
+    pub(crate) wal: Option<WalCursor>,
+}
 
 /// Where an epoch goes.
 enum Route {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::Stored;
 use crate::code::{SqliteCode, SqliteResult};
-use crate::fork;
-use crate::store::Stored;
+use crate::sync::gate;
 use ebbpool::storage::{Read, Storage, Write};
 use ebbpool::{Log, Lsn, OperationCosts, PageFormat, Pool, PoolError, PoolOptions, Unit};
 
@@ -146,7 +146,7 @@ impl PageCache {
 
     /// Calls `with` with the content of a page as of the last epoch.
     pub(crate) fn read<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> SqliteResult<R> {
-        let _gate = fork::gate();
+        let _gate = gate();
         let guard = self.pool.fix_read(u64::from(page) - 1);
         let guard = guard.map_err(|error| failed(&error))?;
         Ok(with(&guard))
@@ -154,13 +154,13 @@ impl PageCache {
 
     /// True if a page is here.
     pub(crate) fn has(&self, page: u32) -> bool {
-        let _gate = fork::gate();
+        let _gate = gate();
         self.pool.read_optimistically(u64::from(page) - 1).is_some()
     }
 
     /// True if a page that is here is another one in the files.
     pub(crate) fn differs(&self, stored: &Stored) -> SqliteResult<bool> {
-        let _gate = fork::gate();
+        let _gate = gate();
         let (mut here, mut there) = (vec![0; self.page_size], vec![0; self.page_size]);
         for page in 1..=stored.size() {
             let seen = self.pool.read_optimistically(u64::from(page) - 1);
@@ -176,7 +176,7 @@ impl PageCache {
 
     /// Takes over a page as an epoch has changed it. The epoch is durable.
     pub(crate) fn replace(&self, page: u32, image: &[u8]) -> SqliteResult<()> {
-        let _gate = fork::gate();
+        let _gate = gate();
         let guard = self.pool.fix_new(u64::from(page) - 1);
         let mut guard = guard.map_err(|error| failed(&error))?;
         guard.copy_from_slice(image);
@@ -186,7 +186,7 @@ impl PageCache {
 
     /// Forgets a page, which the next read takes from the store.
     pub(crate) fn forget(&self, page: u32) -> SqliteResult<()> {
-        let _gate = fork::gate();
+        let _gate = gate();
         let page = u64::from(page) - 1;
         // A clean page needs no redo after it was discarded.
         let dropped = self.pool.flush(page).and_then(|()| self.pool.discard(page));
@@ -195,7 +195,7 @@ impl PageCache {
 
     /// Notes that all pages are in place.
     pub(crate) fn note_checkpoint(&self) -> SqliteResult<()> {
-        let _gate = fork::gate();
+        let _gate = gate();
         let done = self.pool.checkpoint();
         done.map(drop).map_err(|error| failed(&error))
     }

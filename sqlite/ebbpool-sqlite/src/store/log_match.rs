@@ -1,7 +1,7 @@
 //! Whether a log of deltas belongs to a database in place.
 
+use super::{fingerprint, is_marked, is_plain, marked_generation};
 use crate::delta_log::{self, Header, PageDelta, Record};
-use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 
 /// Looks at the records of a log, one after the other.
 ///
