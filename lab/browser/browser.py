@@ -32,6 +32,9 @@ FLAGS = [
 
 WIDTHS = (400, 1400)
 SCHEMES = ("light", "dark")
+WHOLE = "EBBPOOL_WHOLE" in os.environ
+# Colours do not move texts: without EBBPOOL_WHOLE each page is looked at once narrow and once wide, once light and once dark.
+LOOKS = [(WIDTHS, SCHEMES)] if WHOLE else [(WIDTHS[:1], SCHEMES[:1]), (WIDTHS[1:], SCHEMES[1:])]
 
 # What is wrong with the layout of the page at hand.
 LAYOUT = (Path(__file__).parent / "layout.js").read_text()

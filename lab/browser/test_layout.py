@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from browser import SCHEMES, WIDTHS, Browser, layout_problems
+from browser import LOOKS, WHOLE, Browser, layout_problems
 
 TRACE = "zipf:pages=2000,refs=60000,write-alpha=1.2,write=0.3"
 OTHER = "uniform:pages=900,refs=20000,write=0.4,seed=7"
@@ -20,32 +20,34 @@ def sizes(count, largest=16):
     return ("--frames", ",".join(f"{largest * (at + 1) / count:.4g}%" for at in range(count)))
 
 
-# Colours do not move texts: without EBBPOOL_WHOLE each page is looked at once narrow and once wide, once light and once dark.
-LOOKS = [(WIDTHS, SCHEMES)] if "EBBPOOL_WHOLE" in os.environ else [(WIDTHS[:1], SCHEMES[:1]), (WIDTHS[1:], SCHEMES[1:])]
 # What the command is, and its arguments.
 REPORTS = {
     "one-size": ("compare", TRACE, *sizes(1, 3)),
-    "four-sizes": ("compare", TRACE, *PAGES),
-    "eight-sizes": ("compare", TRACE, *PAGES, *sizes(8)),
     "fifteen-sizes": ("compare", TRACE, *PAGES, *sizes(15)),
     "two-traces": ("compare", TRACE, OTHER, *PAGES),
-    "all-policies": ("compare", TRACE, *PAGES, "--policies", "all,fd-buffer:group=64,interval=auto"),
     "all-policies-eight-sizes": ("compare", TRACE, *PAGES, *sizes(8), "--policies", "all"),
-    "sizes-in-bytes": ("compare", TRACE, *PAGES, "--frames", "256KiB,1MiB,300", *FEW),
     "bound": ("compare", TRACE, "--bound", "--asymmetry", "8", *sizes(4), *FEW),
     "changing": ("compare", TRACE, *sizes(2), "--asymmetry", "rm1:base=25,8,rm2", "--policies", "lru,cflru,casa"),
     "sd-card": ("compare", TRACE, *PAGES, "--device", "sd-a1", "--rate", "200", *sizes(4), *FEW),
-    "sd-card-without-a-rate": ("compare", TRACE, "--device", "sd-a1", *sizes(3), *FEW),
-    "flash": ("compare", TRACE, "--device", FLASH, "--rate", "500", *sizes(3), *FEW),
     "price": ("compare", TRACE, *PAGES, "--device", "s3-standard", *sizes(3), *FEW),
-    "curve": ("curve", TRACE, "--policies", "lru,cflru"),
-    "advice": ("advise", TRACE, "--asymmetry", "8"),
     "advice-with-all-figures": (
         *("advise", TRACE, *PAGES, "--server", "postgresql", "--frames", "512KiB", "--memory-budget", "4MiB"),
         *("--device", "sd-a1", "--duration", "2h", "--life", "5y"),
     ),
     "curve-with-a-target": ("curve", TRACE, *PAGES, "--policies", "lru,cflru,ebb", "--target", "writes -50%"),
 }
+# Of the same kinds, with other numbers of charts.
+if WHOLE:
+    REPORTS |= {
+        "four-sizes": ("compare", TRACE, *PAGES),
+        "eight-sizes": ("compare", TRACE, *PAGES, *sizes(8)),
+        "all-policies": ("compare", TRACE, *PAGES, "--policies", "all,fd-buffer:group=64,interval=auto"),
+        "sizes-in-bytes": ("compare", TRACE, *PAGES, "--frames", "256KiB,1MiB,300", *FEW),
+        "sd-card-without-a-rate": ("compare", TRACE, "--device", "sd-a1", *sizes(3), *FEW),
+        "flash": ("compare", TRACE, "--device", FLASH, "--rate", "500", *sizes(3), *FEW),
+        "curve": ("curve", TRACE, "--policies", "lru,cflru"),
+        "advice": ("advise", TRACE, "--asymmetry", "8"),
+    }
 
 
 class LayoutTest(unittest.TestCase):

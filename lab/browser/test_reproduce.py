@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from browser import Browser, layout_problems, wait_for
+from browser import LOOKS, Browser, layout_problems, wait_for
 from selenium.webdriver.common.keys import Keys
 
 # Quick ones with bars, lines, long names, several panels, courses over time, and no figure at all.
@@ -61,7 +61,8 @@ class ReproduceTest(unittest.TestCase):
         self.browser.settle()
 
     def test_texts_have_room_at_all_widths_light_and_dark(self):
-        self.assertEqual(layout_problems(self.browser, self.page), [])
+        for widths, schemes in LOOKS:
+            self.assertEqual(layout_problems(self.browser, self.page, widths, schemes), [])
 
     def test_files_of_figures_have_room_for_their_texts(self):
         problems = []

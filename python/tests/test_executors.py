@@ -216,7 +216,7 @@ def test_a_dask_cluster_gives_the_same_results_also_if_a_worker_is_killed(expect
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         assert ebbpool.compare(*QUESTION, cache=False, executor=client).to_json() == expected
         processes = list(client.run(os.getpid).values())
-        question: Any = ("zipf:pages=20000,refs=3000000", ["lru", "cflru", "ebb", "cfdc", "lirs", "arc"], ["1%", "3%"], [1, 32])
+        question: Any = ("zipf:pages=20000,refs=600000", ["lru", "cflru", "ebb", "cfdc", "lirs", "arc"], ["1%", "3%"], [1, 32])
         killed: list[int] = []
 
         def kill(share: float) -> None:

@@ -155,7 +155,7 @@ Examples:
 Examples:
   ebbpool reproduce --list
   ebbpool reproduce cikm-table2
-  ebbpool reproduce adlru-fig12 --policy arc,lru-k:k=3 --out figures
+  ebbpool reproduce adlru-fig11 --policy arc,lru-k:k=3 --out figures
   ebbpool reproduce cikm-table2 cfdc-fig3 --format json")]
     Reproduce(ReproduceArgs),
     /// Describe, convert and generate traces

@@ -1002,20 +1002,6 @@ mod slow {
     use super::*;
 
     #[test]
-    fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_it() {
-        let (one, _) = two_homes();
-        let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
-        // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
-        // that a page that would have passed it is in it.
-        for steps in
-            [[(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])], [(one[0], 0, next), (one[SLOTS + 1], last, one[0])]]
-        {
-            let pages = one[..SLOTS + 2].to_vec();
-            check(2, move || searched_while_replaced(&pages, steps, 0));
-        }
-    }
-
-    #[test]
     fn a_writer_is_woken_by_the_last_of_two_readers() {
         check(2, || {
             let waited = FrameWithWaiters::new();
@@ -1029,5 +1015,23 @@ mod slow {
             }
             assert_eq!(waited.frame.bytes(), (1, 1));
         });
+    }
+}
+
+mod whole {
+    use super::*;
+
+    #[test]
+    fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_it() {
+        let (one, _) = two_homes();
+        let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
+        // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
+        // that a page that would have passed it is in it.
+        for steps in
+            [[(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])], [(one[0], 0, next), (one[SLOTS + 1], last, one[0])]]
+        {
+            let pages = one[..SLOTS + 2].to_vec();
+            check(2, move || searched_while_replaced(&pages, steps, 0));
+        }
     }
 }

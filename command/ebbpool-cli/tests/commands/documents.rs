@@ -19,7 +19,8 @@
 //! <!-- end -->
 //! ```
 //!
-//! Measured times differ from run to run, so a block has none.
+//! A block whose comment begins with `output, each night, of:` takes seconds: `./test --whole` compares it, and `./test --all`
+//! does not. Measured times differ from run to run, so a block has none.
 //!
 //! A study takes too long to be run by a test. Its blocks begin with another comment, which names the claims of
 //! experiments or a table in the `verdicts.md` of a recorded run, and are written from the directory of such a run:
@@ -43,6 +44,7 @@ use crate::harness::{Ebbpool, ROOT, errors};
 
 /// Both at the beginning of a line, so that a document can name them in a sentence.
 const BEGIN: &str = "\n<!-- output of:";
+const BEGIN_NIGHTLY: &str = "\n<!-- output, each night, of:";
 const BEGIN_RECORDED: &str = "\n<!-- recorded:";
 const END: &str = "\n<!-- end -->";
 
@@ -74,7 +76,10 @@ fn the_figures_in_documents_are_the_output_of_their_commands() {
     for path in documents() {
         let text = fs::read_to_string(&path).expect("the document");
         let of_command = |comment: &str| content_of(comment, |it| output_of(it, &ebbpool));
-        let current = with_current_blocks(&text, BEGIN, of_command);
+        let mut current = with_current_blocks(&text, BEGIN, of_command);
+        if write || std::env::var_os("EBBPOOL_WHOLE").is_some() {
+            current = with_current_blocks(&current, BEGIN_NIGHTLY, of_command);
+        }
         if write && current != text {
             fs::write(&path, &current).expect("the document is written");
         } else if let Some(line) = first_difference(&text, &current) {

@@ -15,8 +15,9 @@ pub struct ExampleCommand {
 
 /// Creates the files that the texts assume: small traces and databases with the names of the texts, and
 /// the samples.
-pub fn prepare(ebbpool: &Ebbpool) {
-    let own = "zipf:pages=2000,refs=120000,write=0.3";
+pub fn prepare() -> Ebbpool {
+    let ebbpool = Ebbpool::in_scratch();
+    let own = "zipf:pages=2000,refs=40000,write=0.3";
     for name in ["my.parquet", "my.txt", "a.parquet", "b.u32.zst", "big.u32.zst", "trace.txt"] {
         ebbpool.stdout(&["trace", "convert", own, name]);
     }
@@ -62,6 +63,7 @@ pub fn prepare(ebbpool: &Ebbpool) {
     let samples = ebbpool.path(SAMPLES);
     fs::create_dir_all(samples.parent().expect("a directory")).expect("a directory");
     std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples).expect("a link to the samples");
+    ebbpool
 }
 
 /// Runs a command in the directory that [`prepare`] has filled. A failure names the position.

@@ -9,8 +9,6 @@ use serde_json::{Map, Value, json};
 
 use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2, empty_sqlite_database};
 
-crate::table::table!("schema");
-
 /// A schema, compiled as it is printed, and again so that it refuses fields that it does not name.
 struct Validator {
     schemas: Schemas,

@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::examples::{self, ExampleCommand, document, files_of_markdown, of_markdown};
 use crate::harness::{Ebbpool, ROOT};
 
-/// Runs all commands of one text, in order, in a separate directory with these files.
-fn run_all(commands: &[ExampleCommand], files: &[(String, String)]) -> Vec<String> {
+/// Runs all commands of one text, in order, in a separate directory with the files that [`examples::prepare`] has made and these.
+fn run_all(commands: &[ExampleCommand], prepared: &Ebbpool, files: &[(String, String)]) -> Vec<String> {
     let ebbpool = Ebbpool::in_scratch();
-    examples::prepare(&ebbpool);
+    let copied = Command::new("cp").arg("-a").arg(prepared.path(".")).arg(ebbpool.directory()).status();
+    assert!(copied.expect("cp starts").success());
     for (name, content) in files {
         ebbpool.file(name, content);
     }
@@ -110,13 +112,14 @@ fn documents_name_files_and_tests_that_are_there() {
 
 #[test]
 fn commands_of_the_documents_work() {
+    let prepared = examples::prepare();
     let mut failures = Vec::new();
     for name in pages_of_docs() {
         let text = document(&name);
         let commands = of_markdown(&name, &text);
         let calls = commands.iter().filter(|command| command.line.starts_with("ebbpool "));
         assert_eq!(calls.count(), calls_in(&text), "commands found in {name}");
-        failures.extend(run_all(&commands, &files_of_markdown(&text)));
+        failures.extend(run_all(&commands, &prepared, &files_of_markdown(&text)));
     }
     assert!(
         failures.is_empty(),
@@ -156,6 +159,7 @@ fn subcommands(help: &str) -> Vec<String> {
 
 #[test]
 fn every_help_has_examples_that_work() {
+    let prepared = examples::prepare();
     let ebbpool = Ebbpool::in_scratch();
     let mut paths: Vec<Vec<String>> = vec![Vec::new()];
     let mut failures = Vec::new();
@@ -175,7 +179,7 @@ fn every_help_has_examples_that_work() {
                 command.line
             );
         }
-        failures.extend(run_all(&commands, &[]));
+        failures.extend(run_all(&commands, &prepared, &[]));
         seen.push([&["ebbpool"], &words[..]].concat().join("-") + ".1");
         paths.extend(subcommands(&text).into_iter().map(|sub| {
             let mut path = path.clone();

@@ -9,7 +9,7 @@ use crate::support::cases::{Bench, Case, PATH, run};
 /// How many cases run: `EBBPOOL_CRASHES=100000` runs more than the usual number, from `EBBPOOL_SEED` on.
 fn cases() -> std::ops::Range<u64> {
     let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let usual = if std::env::var_os("EBBPOOL_WHOLE").is_some() { 5000 } else { 500 };
+    let usual = if std::env::var_os("EBBPOOL_WHOLE").is_some() { 5000 } else { 250 };
     let from = number("EBBPOOL_SEED", 1);
     from..from + number("EBBPOOL_CRASHES", usual)
 }
