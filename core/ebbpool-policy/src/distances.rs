@@ -277,7 +277,7 @@ mod tests {
         }
 
         #[test]
-        fn distances_equal_a_walk(capacity in 1u32..1500, ops in prop::collection::vec(0u32..3000, 1..6000)) {
+        fn distances_equal_a_walk(capacity in 1u32..1500, ops in prop::collection::vec(0u32..3000, 1..3000)) {
             let mut stack = DistanceStack::new(capacity);
             let mut positions = vec![u32::MAX; 3000];
             let mut walk: Vec<u32> = Vec::new();

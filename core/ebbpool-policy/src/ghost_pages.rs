@@ -217,7 +217,7 @@ mod tests {
         {
             let table = &mut GhostPages::with_capacity(&policy, room);
             let mut of_page: HashMap<Page, Ghost> = HashMap::new();
-            for at in 0..20_000u64 {
+            for at in 0..6000u64 {
                 let mixed = ebbpool_cost::mixed(at);
                 let page = if mixed & 1 == 0 { mixed >> 8 & 63 } else { u64::MAX - (mixed >> 8 & 63) };
                 let ghost = (mixed >> 32 & 7 > 0).then_some((mixed >> 40) as Ghost % 40);

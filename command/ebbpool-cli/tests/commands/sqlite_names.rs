@@ -187,22 +187,22 @@ fn a_commit_larger_than_memory_is_read() {
         return;
     };
     let ebbpool = &scratch.ebbpool;
-    // A process that ends without closing leaves its commit of 256 MiB in `-wal`.
+    // A process that ends without closing leaves its commit of 96 MiB in `-wal`.
     let writer = "
 import os, sqlite3
 database = sqlite3.connect('a.db', isolation_level=None)
 for sql in ['PRAGMA journal_mode=WAL', 'PRAGMA synchronous=OFF', 'PRAGMA wal_autocheckpoint=0',
-            'CREATE TABLE t (b)', 'INSERT INTO t VALUES (zeroblob(256 << 20))']:
+            'CREATE TABLE t (b)', 'INSERT INTO t VALUES (zeroblob(96 << 20))']:
     database.execute(sql)
 os._exit(0)
 ";
     let written = Command::new(scratch.python).args(["-c", writer]).current_dir(ebbpool.directory()).status();
     assert!(written.expect("Python starts").success());
     let wal = fs::metadata(ebbpool.path("a.db-wal")).expect("a log").len();
-    assert!(wal > 256 << 20);
+    assert!(wal > 96 << 20);
     for more in [&["status", "a.db"][..], &["measure", "a.db", "--minutes", "0.01", "--memory", "8M"]] {
         let output = Command::new("bash")
-            .args(["-c", "ulimit -v 250000; exec \"$@\"", "bash"])
+            .args(["-c", "ulimit -v 95000; exec \"$@\"", "bash"])
             .args([env!("CARGO_BIN_EXE_ebbpool"), "sqlite"])
             .args(more)
             .current_dir(ebbpool.directory())

@@ -163,7 +163,7 @@ impl LabEvents for StoredResultCounter {
 #[test]
 fn stored_results_are_found_by_their_parameters() {
     let directory = tempfile::tempdir().expect("a directory");
-    let trace = source("zipf:pages=300,refs=5000");
+    let trace = source("zipf:pages=300,refs=2000");
     let from_store = |policies: &str, ratio: &str| {
         let events = StoredResultCounter::default();
         let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
@@ -233,7 +233,7 @@ fn json(bounds: &[BoundResult]) -> String {
 #[test]
 fn bounds_are_stored_for_bound_and_compare_alike() {
     let directory = tempfile::tempdir().expect("a directory");
-    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let trace = source("zipf:pages=300,refs=1500,write=0.4");
     let asymmetry = |text: &str| text.parse().expect("an asymmetry");
     let sizes = vec!["5%".parse().expect("a size"), MemorySize::frames(3)];
     let ask = |asymmetries: &[&str]| {
@@ -316,7 +316,7 @@ fn bounds_finished_before_an_interruption_are_stored() {
 
 #[test]
 fn a_program_selects_policies_by_their_values() {
-    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let trace = source("zipf:pages=300,refs=2000,write=0.4");
     let lab = Lab::new(Settings::default(), &Silent);
     let mut request = request("lru,fd-exact", vec![r("8")]);
     let spelled = lab.compare(&trace, &request).expect("results");

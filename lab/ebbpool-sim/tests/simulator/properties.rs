@@ -223,7 +223,7 @@ fn events_agree_with_the_counts() {
 #[test]
 fn events_agree_with_the_model() {
     const WARMUP: usize = 700;
-    let trace = workload(2, 5000, 160);
+    let trace = workload(2, 2500, 160);
     let (_directory, source) = file(&trace, "t.txt");
     for &spec in SPECS.iter().filter(|spec| cell(spec, 1, 1.0).policy.online()) {
         let mut model = model(spec, 20);

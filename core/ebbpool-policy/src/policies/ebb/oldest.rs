@@ -218,7 +218,7 @@ mod tests {
     /// A driver that names a 64th of all frames in advance, as PostgreSQL does, has the oldest ones too.
     #[test]
     fn frames_named_in_advance_do_not_hide_the_next_ones() {
-        const FRAMES: u32 = 20_000;
+        const FRAMES: u32 = 6000;
         let mut pool = Pool::new(FRAMES);
         let mut named = VecDeque::new();
         for victim in 0..u64::from(FRAMES) {
