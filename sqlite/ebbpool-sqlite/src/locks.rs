@@ -101,6 +101,8 @@ pub(crate) struct WalIndex {
     alone: [Option<u64>; SLOTS],
     /// The last frame that each handle reads which reads the WAL.
     snapshots: HashMap<u64, u64>,
+    /// The number of the last change when the writer got its lock.
+    change_before: Option<u32>,
 }
 
 /// The slots that one handle has locked, as bits.
@@ -129,6 +131,9 @@ impl WalIndex {
             }
         }
         let writes = exclusive && slots.contains(&WRITER);
+        if writes {
+            self.change_before = self.change();
+        }
         for slot in slots {
             let bit = 1 << slot;
             if exclusive {
@@ -170,8 +175,12 @@ impl WalIndex {
         self.users == 0 || (slots.contains(&RECOVERER) && self.snapshots.is_empty() && is_blank())
     }
 
-    /// A handle that reads has committed, and reads that as well.
-    pub(crate) fn take_newest_snapshot(&mut self, handle: u64) {
+    /// The writer lets go of its lock. If it has committed, it reads that as well. One that has found its snapshot to be an earlier
+    /// one (SQLITE_BUSY_SNAPSHOT) has not, and goes on reading that.
+    pub(crate) fn writer_ends(&mut self, handle: u64) {
+        if self.change() == self.change_before {
+            return;
+        }
         let last = self.last_frame().unwrap_or(0);
         if let Some(snapshot) = self.snapshots.get_mut(&handle) {
             *snapshot = last;
@@ -193,6 +202,13 @@ impl WalIndex {
     /// True if no handle has a slot locked.
     pub(crate) fn is_free(&self) -> bool {
         self.shared.iter().all(|count| *count == 0) && self.alone.iter().all(Option::is_none)
+    }
+
+    /// The counter of commits in the header of the index (iChange, the upper word of which has other fields); `None` if there is no
+    /// index here.
+    fn change(&self) -> Option<u32> {
+        let word = self.regions.first()?.get(1)?.load(Ordering::Acquire).to_ne_bytes();
+        Some(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
     }
 
     /// The last frame of the WAL that is committed, as the header of the index says (SQLite's walformat.html, 2.2); `None` if

@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: 
             let answer = open.with(|state| {
                 if slots.contains(&WRITER) {
                     state.wal_writer_ends();
-                    state.index.take_newest_snapshot(number);
+                    state.index.writer_ends(number);
                 }
                 state.index.unlock(number, &mut held, slots);
                 Ok(())

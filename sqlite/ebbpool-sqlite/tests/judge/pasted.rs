@@ -275,5 +275,22 @@ pub fn programs() -> Vec<Program> {
                 Cut(128),
             ],
         },
+        // A reader whose write was refused, since its snapshot is an earlier one (SQLITE_BUSY_SNAPSHOT), lost frames that it shows.
+        Program {
+            seed: 7_003_617,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "CREATE INDEX t_n ON t(n)"),
+                open(3, X, 0),
+                Sql(3, "BEGIN"),
+                Sql(3, "SELECT sum(n) FROM t INDEXED BY t_n WHERE n > 3"),
+                Sql(0, "INSERT INTO t VALUES (18, 7, 'first')"),
+                Sql(3, "UPDATE t SET v = 'u' WHERE k = 20"),
+                Sql(0, "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 83) FROM t LIMIT 12"),
+                Sql(3, "PRAGMA integrity_check"),
+            ],
+        },
     ]
 }
