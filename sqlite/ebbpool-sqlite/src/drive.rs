@@ -53,8 +53,13 @@ impl Instance {
         transaction: Option<&Transaction>,
     ) -> SqliteResult<()> {
         self.refuse_foreign(shared, store)?;
-        if transaction.is_some() {
-            self.refuse_nameless(shared, store)?;
+        if let Err(code) = self.refuse_nameless(shared, store) {
+            // Nothing that is left is of use to anyone, and a log beside the other file would be taken for that file's.
+            shared.with_state(self.now(), |state| {
+                state.bring_back(code);
+                Ok(())
+            })?;
+            return Err(code);
         }
         let taken = shared.with_state(self.now(), |state| {
             let Some(pages) = state.pool() else {
@@ -149,8 +154,18 @@ impl Instance {
         Ok(())
     }
 
+    /// SQLite has found that the file has another name, or none. With a rollback journal it writes nothing more.
+    pub(crate) fn name_is_lost(&self, shared: &SharedDatabase) {
+        let _ = self.with_idle_store(shared, |store| {
+            // The other file may be a copy, to which the logs belong.
+            self.refuse_foreign(shared, store)?;
+            self.refuse_nameless(shared, store)
+        });
+    }
+
     /// Refuses a commit to a file that no name leads to any more, while another file has its name: no program would find it again.
     /// Plain SQLite does the same with a rollback journal. Without another file the program may have deleted its own on purpose.
+    /// The logs get other names at once: were the process killed, any SQLite would bring them in place of the other file.
     ///
     /// # Errors
     ///
@@ -159,6 +174,12 @@ impl Instance {
         let code = SqliteCode(ffi::READONLY_DBMOVED);
         if !store.is_nameless() || FileIdentity::for_path(&shared.path).is_none() {
             return Ok(());
+        }
+        if let Err(code) = store.rename_logs() {
+            self.log(
+                code,
+                &format!("{}: its logs cannot get other names: delete them before the other file is opened", shared.path),
+            );
         }
         let text = format!(
             "{}: another file has its name by now, and the one that is open has none left: commits are refused. Open it again",

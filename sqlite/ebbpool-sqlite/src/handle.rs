@@ -530,6 +530,14 @@ pub(crate) unsafe extern "C" fn file_control(file: *mut File, operation: c_int, 
             let answer = open.mirror.control(operation, argument);
             answer.unwrap_or(ffi::NOTFOUND)
         }
+        ffi::FCNTL_HAS_MOVED => {
+            let code = passed::control(open, operation, argument);
+            // SAFETY: the argument of this operation is a place for a number.
+            if code == ffi::OK && unsafe { *argument.cast::<c_int>() } != 0 {
+                open.instance.name_is_lost(&open.shared);
+            }
+            code
+        }
         ffi::FCNTL_MMAP_SIZE => ffi::NOTFOUND,
         _ => {
             let answer = open.mirror.control(operation, argument);

@@ -553,6 +553,17 @@ impl DurableFiles {
     ///
     /// `CANT_OPEN` if a log cannot get another name.
     pub(crate) fn put_aside(&mut self) -> SqliteResult<()> {
+        let moved = self.rename_logs();
+        self.let_go();
+        moved
+    }
+
+    /// Gives the logs names that end in `.stale`. They stay open.
+    ///
+    /// # Errors
+    ///
+    /// `CANT_OPEN` if one cannot get another name.
+    pub(crate) fn rename_logs(&mut self) -> SqliteResult<()> {
         let logs = [
             (self.deltas.file.is_some(), self.ebb_path(), self.deltas.identity),
             (self.wal_file.is_some(), self.wal_path(), self.wal_identity),
@@ -563,7 +574,6 @@ impl DurableFiles {
                 moved = moved.and(crate::owner::move_aside(&path));
             }
         }
-        self.let_go();
         moved
     }
 

@@ -174,8 +174,8 @@ pub(super) struct SqliteRecoverArgs {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Move a log that belongs to another version of the database to DB-ebb.stale, or go without one that is gone: what
-    /// only the log has is then missing from the database
+    /// Move a log that belongs to another version of the database to DB-ebb.stale, or its -wal to DB-wal.stale, or go without one
+    /// that is gone: what only the log has is then missing from the database
     #[arg(long)]
     pub(super) discard_log: bool,
     #[command(flatten)]

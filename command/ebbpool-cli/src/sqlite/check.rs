@@ -109,10 +109,10 @@ fn copy_error(path: &Path, directory: &Path, source: io::Error) -> SqliteError {
 static COPY: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// A directory that is removed at the end, and also where Ctrl-C or SIGTERM ends the command.
-struct CopyDirectory(TempDir);
+pub(super) struct CopyDirectory(TempDir);
 
 impl CopyDirectory {
-    fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
+    pub(super) fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
         // Without a handler a signal ends the command, and the copy stays.
         let _ = ctrlc::set_handler(|| {
             let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,6 +131,10 @@ impl CopyDirectory {
         *copy = Some(own.path().to_owned());
         Ok(CopyDirectory(own))
     }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
 }
 
 /// The exit code of shells for a command that Ctrl-C has ended.
@@ -146,7 +150,7 @@ impl SqliteCheck {
     ) -> Result<(), SqliteError> {
         let parent = directory.map_or_else(env::temp_dir, Path::to_owned);
         let own = CopyDirectory::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
-        let copy = own.0.path().join("recovered.db");
+        let copy = own.path("recovered.db");
         write_recovered(inspection, &copy).map_err(|source| copy_error(&inspection.path, &parent, source))?;
         match sqlite.integrity_check(&copy) {
             Ok(findings) => {

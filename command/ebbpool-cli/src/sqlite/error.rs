@@ -67,6 +67,10 @@ pub(crate) enum SqliteError {
     Busy { path: PathBuf, process: String },
     #[error("{what}; if {path} is the version to go on with, add --discard-log, which moves the log to {path}-ebb.stale")]
     OtherVersion { path: PathBuf, what: String },
+    #[error(
+        "{path} is whole, and damaged with what is in its -wal, which was written on another version of it, such as the one before a restore; if {path} is the version to go on with, add --discard-log, which moves it to {path}-wal.stale; if the -wal has what you want, put that version back"
+    )]
+    OtherWal { path: PathBuf },
     #[error("{what}; to go on without it, add --discard-log, which removes the mark")]
     NoLog { what: String },
     #[error("{what}; recover it by that name, which find -samefile finds, or remove the other names first")]

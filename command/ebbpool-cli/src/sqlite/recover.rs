@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use ebbpool_cost::ByteSize;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
-use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside, lock_holder};
+use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside, lock_holder, write_recovered};
 use ebbpool_sqlite::plain::{PlainSqlite, PlainSqliteError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::SqliteRecoverArgs;
+use super::check::CopyDirectory;
 use super::error::SqliteError;
 use super::status::{age_text, holder_text};
 use super::{counted, escaped, inspected, named, print};
@@ -61,6 +62,8 @@ enum Discarded {
     Nothing,
     /// A log that belongs to another version of the database; it moves to this path.
     Log(PathBuf),
+    /// A `-wal` that does; it moves to this path.
+    Wal(PathBuf),
     /// The mark of a database whose log is gone.
     LineStyle,
 }
@@ -148,9 +151,25 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
     if let Some(holder) = inspection.holder() {
         return Err(SqliteError::Busy { path: path.to_owned(), process: holder_text(holder) });
     }
-    let discarded = discarded(&inspection, args.discard_log)?;
+    let mut discarded = discarded(&inspection, args.discard_log)?;
     if !inspection.is_plain() {
         refuse_where_it_would_fail(&inspection, &discarded)?;
+    }
+    // Found before anything is moved, and with `--dry-run` too, which fails where recovery would.
+    let sqlite = match inspection.is_plain() {
+        true => None,
+        false => {
+            let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
+            Some(sqlite.map_err(SqliteError::NoSqlite)?)
+        }
+    };
+    if let (Some(sqlite), Discarded::Nothing) = (&sqlite, &discarded)
+        && has_foreign_wal(&inspection, sqlite)
+    {
+        if !args.discard_log {
+            return Err(SqliteError::OtherWal { path: path.to_owned() });
+        }
+        discarded = Discarded::Wal(free_name(path, "-wal.stale"));
     }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if args.dry_run
@@ -161,17 +180,12 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
             .steps
             .push(format!("the file system may have {need} too little room for that; then nothing is lost, and the log stays"));
     }
-    // Found before anything is moved, and with `--dry-run` too, which fails where recovery would.
-    let sqlite = match inspection.is_plain() {
-        true => None,
-        false => {
-            let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
-            Some(sqlite.map_err(SqliteError::NoSqlite)?)
-        }
-    };
     if let Some(sqlite) = sqlite.filter(|_| !args.dry_run) {
         match &discarded {
             Discarded::Nothing => {}
+            Discarded::Wal(stale) => {
+                fs::rename(beside(path, "-wal"), stale).map_err(SqliteError::doing("move its -wal", path))?;
+            }
             Discarded::Log(stale) => discard(path, Some(stale))?,
             Discarded::LineStyle => discard(path, None)?,
         }
@@ -304,12 +318,34 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
             false => SqliteError::OtherVersion { path, what },
         });
     }
-    let names = (1..).map(|number| match number {
-        1 => beside(path, "-ebb.stale"),
-        _ => beside(path, &format!("-ebb.stale.{number}")),
-    });
-    let free = names.into_iter().find(|name: &PathBuf| !name.exists());
-    Ok(free.map_or(Discarded::Nothing, Discarded::Log))
+    Ok(Discarded::Log(free_name(path, "-ebb.stale")))
+}
+
+/// A name beside a database that no file has.
+fn free_name(path: &Path, suffix: &str) -> PathBuf {
+    let first = beside(path, suffix);
+    let others = (2..).map(|number| beside(path, &format!("{suffix}.{number}")));
+    let mut names = std::iter::once(first.clone()).chain(others);
+    names.find(|name| !name.exists()).unwrap_or(first)
+}
+
+/// True if SQLite finds a copy of a database whole without its `-wal`, and damaged with it: nothing in a `-wal` says on which version
+/// of the database it was written, and SQLite brings it in place of any. Without room for a copy it is not known.
+fn has_foreign_wal(inspection: &SqliteInspection, sqlite: &PlainSqlite) -> bool {
+    let path = &inspection.path;
+    let has_commits = inspection.wal.as_ref().is_some_and(|wal| wal.commits > 0);
+    if !has_commits || inspection.log.as_ref().is_some_and(|log| log.epochs > 0) || inspection.hot_journal.is_some() {
+        return false;
+    }
+    let Ok(own) = CopyDirectory::new_in(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))) else {
+        return false;
+    };
+    let (with, without) = (own.path("with.db"), own.path("without.db"));
+    let is_whole = |copy: &Path| sqlite.integrity_check(copy).is_ok_and(|findings| findings.is_empty());
+    if write_recovered(inspection, &with).is_err() || is_whole(&with) {
+        return false;
+    }
+    fs::remove_file(&with).and_then(|()| fs::copy(path, &without)).is_ok() && is_whole(&without)
 }
 
 /// Gives the log up.
@@ -342,12 +378,13 @@ impl SqliteRecovery {
 
     fn planned(inspection: &SqliteInspection, discarded: &Discarded) -> SqliteRecovery {
         let stale = match discarded {
-            Discarded::Log(stale) => Some(stale),
+            Discarded::Log(stale) | Discarded::Wal(stale) => Some(stale),
             Discarded::Nothing | Discarded::LineStyle => None,
         };
-        let log = inspection.log.as_ref().filter(|_| stale.is_none());
+        let log = inspection.log.as_ref().filter(|_| !matches!(discarded, Discarded::Log(_)));
         let log_with_epochs = log.filter(|log| log.epochs > 0);
-        let wal_commits = inspection.wal.as_ref().map_or(0, |wal| wal.commits);
+        let wal = inspection.wal.as_ref().filter(|_| !matches!(discarded, Discarded::Wal(_)));
+        let wal_commits = wal.map_or(0, |wal| wal.commits);
         let mut steps = Vec::new();
         if inspection.hot_journal.is_some() {
             steps.push("SQLite rolls the transaction in -journal back".into());
@@ -359,7 +396,8 @@ impl SqliteRecovery {
             steps.push("what the deleted -ebb held is given up".into());
         }
         if let Some(stale) = stale {
-            steps.push(format!("-ebb moves to {}", stale.display()));
+            let which = if matches!(discarded, Discarded::Wal(_)) { "-wal" } else { "-ebb" };
+            steps.push(format!("{which} moves to {}", stale.display()));
         }
         if let Some(log) = log_with_epochs {
             steps.push(format!(

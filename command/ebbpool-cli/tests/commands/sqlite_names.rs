@@ -215,6 +215,56 @@ os._exit(0)
     assert!(check["checked_by"].is_string(), "{check}");
 }
 
+/// Nothing in a `-wal` says on which version of the database it was written: SQLite would bring it in place of a restored one.
+#[test]
+fn a_wal_of_the_version_before_a_restore_is_not_brought_in_place() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let writer = "
+import os, shutil, sqlite3
+def connect(name):
+    return sqlite3.connect(name, isolation_level=None)
+database = connect('a.db')
+database.execute('CREATE TABLE t (k INTEGER PRIMARY KEY, v)')
+database.execute('CREATE INDEX i ON t (v)')
+fill = 'WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 400) INSERT INTO t (v) SELECT hex(randomblob(60)) FROM c'
+database.execute(fill)
+database.close()
+shutil.copy('a.db', 'backup.db')
+backup = connect('backup.db')
+for _ in range(3):
+    backup.execute(fill)
+backup.close()
+database = connect('a.db')
+database.execute('PRAGMA journal_mode=WAL')
+database.execute('PRAGMA wal_autocheckpoint=0')
+for _ in range(20):
+    database.execute('UPDATE t SET v = hex(randomblob(50)) WHERE k % 7 = 3')
+os._exit(0)
+";
+    let written = Command::new(scratch.python).args(["-c", writer]).current_dir(ebbpool.directory()).status();
+    assert!(written.expect("Python starts").success());
+    for name in ["a.db", "a.db-wal"] {
+        fs::copy(ebbpool.path(name), ebbpool.path(&format!("own{}", &name[1..]))).expect("a copy");
+    }
+    let backup = fs::read(ebbpool.path("backup.db")).expect("the backup");
+    fs::write(ebbpool.path("a.db"), &backup).expect("the restored file");
+    for more in [&[][..], &["--dry-run"]] {
+        let words = ["another version of it", "--discard-log", "a.db-wal.stale"];
+        ebbpool.refused(&[&["sqlite", "recover", "a.db"], more].concat(), 1, &words);
+    }
+    let done = ebbpool.json(&["sqlite", "recover", "a.db", "--discard-log"]);
+    assert_eq!(done["wal_commits"], 0, "{done}");
+    assert!(done["discarded_to"].as_str().is_some_and(|to| to.ends_with("a.db-wal.stale")), "{done}");
+    assert_eq!(fs::read(ebbpool.path("a.db")).expect("the database"), backup);
+    assert_eq!(ebbpool.json(&["sqlite", "check", "a.db", "--directory", "."])["findings"], json!([]));
+    // The version that it was written on takes it in.
+    assert_eq!(ebbpool.json(&["sqlite", "recover", "own.db"])["wal_commits"], 20);
+    assert_eq!(ebbpool.json(&["sqlite", "check", "own.db", "--directory", "."])["findings"], json!([]));
+}
+
 #[test]
 fn the_exit_code_says_what_is_wrong_although_nothing_reads_the_output() {
     let Some(scratch) = Scratch::new() else {

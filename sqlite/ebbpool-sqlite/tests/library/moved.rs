@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::support::between::{Between, FileKind};
-use crate::support::real::set_journal;
+use crate::support::real::{beside, set_journal};
 
 fn open(path: &Path) -> Connection {
     open_with(path, "window=5")
@@ -338,6 +338,10 @@ fn commits_to_a_file_without_a_name_are_refused_while_another_has_its_name() {
             assert_eq!(numbers(&database), [1, 2], "{context}");
             let code = database.execute("INSERT INTO t VALUES (3)", []).unwrap_err().sqlite_error_code();
             assert_eq!(code, Some(rusqlite::ErrorCode::ReadOnly), "{context}");
+            // Were the process killed now, any SQLite would take what is beside the other file for that file's.
+            let logs = ["-wal", "-ebb"].map(|suffix| beside(&path, suffix).exists());
+            assert_eq!(logs, [false; 2], "{context}");
+            assert_eq!(numbers(&plain(&path)), [7], "{context}");
             let again = open_with(&path, options);
             again.execute("INSERT INTO t VALUES (8)", []).unwrap();
             drop(database);
