@@ -21,10 +21,17 @@ def store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EBBPOOL_CACHE", str(tmp_path / "cache"))
 
 
+def built_program() -> str:
+    """The program that cargo has built last, or the one that EBBPOOL names."""
+    built = [ROOT / "target" / profile / "ebbpool" for profile in ("short", "debug")]
+    newest = max((program for program in built if program.exists()), key=lambda program: program.stat().st_mtime, default=built[0])
+    return os.environ.get("EBBPOOL", str(newest))
+
+
 @pytest.fixture
 def command() -> Callable[..., Any]:
     """Runs the command of the program that cargo has built, and returns its JSON."""
-    program = os.environ.get("EBBPOOL", str(ROOT / "target/debug/ebbpool"))
+    program = built_program()
 
     def run(*arguments: str) -> Any:
         words = [program, *arguments, "--format", "json"]

@@ -123,13 +123,12 @@ def test_results_are_stored_and_found() -> None:
 
 
 def test_a_command_finds_the_results_of_python(command: Any) -> None:
-    import os
     import subprocess
-    from conftest import ROOT
+
+    from conftest import built_program
 
     ebbpool.compare(str(SAMPLE), "lru", "3%", 8)
-    program = os.environ.get("EBBPOOL", str(ROOT / "target/debug/ebbpool"))
-    words = [program, "compare", str(SAMPLE), "--policies", "lru", "--frames", "3%", "--asymmetry", "8"]
+    words = [built_program(), "compare", str(SAMPLE), "--policies", "lru", "--frames", "3%", "--asymmetry", "8"]
     finished = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "1 of 1 results were computed before" in finished.stderr
 

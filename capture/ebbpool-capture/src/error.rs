@@ -71,7 +71,9 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// The target has ended, or has become another program, since it was looked at.
-    #[error("{0}: the process ended, or its program changed, before the probes were attached; nothing is attached")]
+    #[error(
+        "{0}: the process ended, or its program changed, before the probes were attached; nothing is attached: start the capture again"
+    )]
     Changed(String),
     /// Another capture of the same target runs.
     #[error("process {0} is being captured by another program; wait for its end")]
