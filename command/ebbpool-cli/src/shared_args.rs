@@ -119,7 +119,7 @@ pub(crate) struct ReadArgs {
     /// oracleGeneral, lcs, fio, blkparse, lirs, arc or rocksdb
     #[arg(long, help_heading = READING, value_name = "FORMAT")]
     trace_format: Option<Format>,
-    /// Columns of a CSV, such as page=blk,write=op:W,class=rel,time=ts or offset=off,size=len,write=rw
+    /// Columns of a CSV, such as page=blk,write=op:W,class=rel,time=ts or volume=dev,offset=off,size=len,write=rw
     /// [default: guessed from their names]
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,

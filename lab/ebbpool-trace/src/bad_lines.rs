@@ -38,6 +38,8 @@ pub(crate) struct WordsForWrites {
     pub(crate) others: Vec<String>,
     /// True if the part was read to its end.
     pub(crate) is_read: bool,
+    /// Words of lines that were skipped, and how many there were.
+    pub(crate) skipped: Vec<(String, u64)>,
 }
 
 impl WordsForWrites {
@@ -57,6 +59,15 @@ impl WordsForWrites {
     }
 }
 
+impl WordsForWrites {
+    /// A note on the lines that were skipped.
+    fn skipped(&self) -> Option<String> {
+        let words: Vec<String> = self.skipped.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let words = Some(words.join(", ")).filter(|words| !words.is_empty())?;
+        Some(format!(": lines that neither read nor write are skipped: {words}"))
+    }
+}
+
 impl LeftOutLines {
     /// Notes for the user.
     pub(crate) fn notes(&self) -> Vec<LateNote> {
@@ -71,7 +82,11 @@ impl LeftOutLines {
             .words
             .iter()
             .filter_map(|(part, words)| Some(LateNote { part: vec![*part], before: String::new(), after: words.note()? }));
-        left_out.into_iter().chain(without_writes).collect()
+        let skipped = self
+            .words
+            .iter()
+            .filter_map(|(part, words)| Some(LateNote { part: vec![*part], before: String::new(), after: words.skipped()? }));
+        left_out.into_iter().chain(without_writes).chain(skipped).collect()
     }
 }
 
@@ -106,6 +121,10 @@ impl BadLines {
                 known.is_read |= words.is_read;
                 if words.others.len() > known.others.len() {
                     known.others = words.others;
+                }
+                let sum = |skipped: &[(String, u64)]| skipped.iter().map(|(_, count)| count).sum::<u64>();
+                if sum(&words.skipped) > sum(&known.skipped) {
+                    known.skipped = words.skipped;
                 }
             }
             None => most.words.push((self.part, words)),

@@ -8,8 +8,8 @@ use ebbpool_cost::one_line;
 
 use crate::error::TraceError;
 use crate::formats::Format;
-use crate::read_options::ReadOptions;
 use crate::reference::Metadata;
+use crate::source::ReadOptions;
 
 /// Hashes everything that determines the references of a source.
 ///

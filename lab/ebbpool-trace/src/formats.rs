@@ -33,10 +33,11 @@ use crate::bad_lines::BadLines;
 use crate::classes::ClassesByPage;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
-use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
+use crate::source::ReadOptions;
 use crate::stream::Stream;
 
+pub(crate) use requests::VolumeNames;
 pub(crate) use times::TimeUnit;
 
 /// A format's entry in the registry.
@@ -78,6 +79,8 @@ pub(crate) struct Decoding<'a> {
     pub(crate) bad_lines: BadLines,
     /// The columns that batches should have, where the trace has them.
     pub(crate) columns: OptionalColumns,
+    /// The volumes of the parts before.
+    pub(crate) volumes: VolumeNames,
 }
 
 /// A trace ready to be decoded.

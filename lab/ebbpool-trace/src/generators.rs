@@ -24,8 +24,8 @@ pub(crate) mod zipf;
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, PageClasses};
+use crate::source::ReadOptions;
 use crate::source::Source;
 
 pub use arguments::{ArgumentKind, GeneratorParameter};

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, PageClasses};
+use crate::source::ReadOptions;
 use crate::supplied::LONGEST_FILL;
 
 /// Streams a trace's references.

@@ -1,5 +1,6 @@
 //! Sources of references.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,17 +10,41 @@ use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 use crate::arrivals::RecordedArrivals;
 use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
+use crate::columns::Columns;
 use crate::concat::concat;
 use crate::content::ContentHasher;
 use crate::error::TraceError;
 use crate::fold::fold;
-use crate::formats::{Decoding, Format, OpenedTrace};
+use crate::formats::{Decoding, Format, OpenedTrace, VolumeNames};
 use crate::generators;
-use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::reference::OptionalColumns;
 use crate::stored_trace::TraceBytes;
 use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
+
+/// How traces are read. The steps of reading, in this order:
+///
+/// 1. decode, by `format` and `columns`; requests in bytes become pages of
+///    `page_size`
+/// 2. leave out at most `bad_lines` malformed lines, over all parts together
+/// 3. fold pages to `page_size`, each part by the page size that it states
+/// 4. put the parts together
+/// 5. drop the first `skip` references, then stop after `limit`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The format of files without a magic number.
+    pub format: Option<Format>,
+    /// The columns of CSV files; guessed from their names if this is `None`.
+    pub columns: Option<Columns>,
+    /// Bytes in a page; the page size of the trace if this is `None`.
+    pub page_size: Option<NonZeroU64>,
+    /// In formats of lines: how many malformed lines are left out before one is an error.
+    pub bad_lines: u64,
+    /// References to leave out at the start.
+    pub skip: u64,
+    /// The largest number of references to read.
+    pub limit: Option<u64>,
+}
 
 /// The name of standard input as a trace.
 const STANDARD_INPUT: &str = "-";
@@ -237,17 +262,23 @@ impl Source {
     /// As [`open`](Source::open).
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
-        let bad_lines = BadLines::new(options.bad_lines, left_out);
+        let (bad_lines, volumes) = (BadLines::new(options.bad_lines, left_out), VolumeNames::default());
         let opened = if parts.len() == 1 {
-            self.open_part(0, &bad_lines, columns)?
+            self.open_part(0, &bad_lines, &volumes, columns)?
         } else {
             let source = self.clone();
-            concat(parts.len(), Box::new(move |part| source.open_part(part, &bad_lines, columns)))?
+            concat(parts.len(), Box::new(move |part| source.open_part(part, &bad_lines, &volumes, columns)))?
         };
         Ok(Reader::new(opened, options))
     }
 
-    fn open_part(&self, part: usize, bad_lines: &BadLines, columns: OptionalColumns) -> Result<OpenedTrace, TraceError> {
+    fn open_part(
+        &self,
+        part: usize,
+        bad_lines: &BadLines,
+        volumes: &VolumeNames,
+        columns: OptionalColumns,
+    ) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
         let opened = match origin {
@@ -263,7 +294,11 @@ impl Source {
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
-                let decoding = Decoding { options, bad_lines: bad_lines.in_part(part), columns };
+                if options.columns.is_some() && format != Format::Csv {
+                    let problem = format!("has the columns of a {format} trace, and --columns is for CSV (--trace-format csv)");
+                    return Err(TraceError::Columns { file: label.clone(), problem });
+                }
+                let decoding = Decoding { options, bad_lines: bad_lines.in_part(part), columns, volumes: volumes.clone() };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);
                 opened
@@ -352,13 +387,13 @@ impl Source {
             return Ok(None);
         }
         let columns = OptionalColumns { requests: true, ..OptionalColumns::default() };
-        let bad_lines = BadLines::new(options.bad_lines, left_out);
+        let (bad_lines, volumes) = (BadLines::new(options.bad_lines, left_out), VolumeNames::default());
         let mut sum = RecordedArrivals::default();
         for (number, part) in parts.iter().enumerate() {
             let arrivals = match &part.origin {
                 PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
                 _ => {
-                    let opened = self.open_part(number, &bad_lines, columns)?;
+                    let opened = self.open_part(number, &bad_lines, &volumes, columns)?;
                     RecordedArrivals::read(&mut Reader::new(opened, options), warmup)?
                 }
             };

@@ -5,6 +5,7 @@
 //! from common names. The format holds no metadata, and of classes only the numbers.
 
 mod classes;
+mod words;
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -16,16 +17,17 @@ use csv::{ByteRecord, ReaderBuilder};
 use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
-use super::requests::{ForeignRequest, LONGEST_REQUEST, PendingRequest, pages};
+use super::requests::{ForeignRequest, LONGEST_REQUEST, Names, PendingRequest, pages, pages_of_volume};
 use super::times::TimeUnit;
 use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
-use crate::bad_lines::{BadLines, WordsForWrites};
+use crate::bad_lines::BadLines;
 use crate::columns::{ByteColumn, Columns, PageColumns, TimeColumn, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::{BUFFER, Stream};
 use classes::ClassField;
+use words::{Operation, WriteField};
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "csv",
@@ -54,6 +56,17 @@ const PAGE_NAMES: &[&str] = &[
 const OFFSET_NAMES: &[&str] = &["offset", "byte_offset", "offset_bytes"];
 const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "size_bytes"];
 const WRITE_NAMES: &[&str] = &["write", "is_write", "iswrite", "dirty", "op", "operation", "rw", "type", "access", "mode"];
+
+/// Names, or parts of names, of columns that would change the figures if they were used.
+const LIKE_SIZES: &[&str] = &[
+    "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks", "blkcount", "iosize",
+    "reqsize",
+];
+const LIKE_VOLUMES: &[&str] = &[
+    "volume", "vol", "device", "dev", "deviceid", "disk", "diskid", "disknumber", "disknum", "host", "hostname", "asu", "lun",
+    "lba_space", "file", "fileid", "filename", "path", "inode", "ino", "relation", "rel", "relfilenode", "relid", "relnode",
+    "table", "tablespace", "segment", "namespace", "nsid", "major", "partition", "tenant", "shard",
+];
 
 const CLASS_NAME: &str = "class";
 /// The name of a column of times in native traces, which says their unit.
@@ -112,11 +125,11 @@ fn resembles(head: &[u8]) -> bool {
     let line = String::from_utf8_lossy(first_line(head));
     let names: Vec<String> =
         line.trim_end().split(char::from(delimiter(head))).map(|name| name.trim().trim_matches('"').to_owned()).collect();
-    names.len() > 1 && guess(&names).is_some_and(|guessed| guessed.write.is_some())
+    names.len() > 1 && guess(&names).map_or(true, |guessed| guessed.is_some_and(|guessed| guessed.write.is_some()))
 }
 
-/// The columns to which `header` gives common names.
-fn guess(header: &[String]) -> Option<Columns> {
+/// The columns to which `header` gives common names; the error asks a question, if another reading of the names is as good.
+fn guess(header: &[String]) -> Result<Option<Columns>, String> {
     let find = |names: &[&str]| {
         names.iter().find_map(|name| {
             let found = header.iter().find(|column| column.eq_ignore_ascii_case(name));
@@ -124,17 +137,64 @@ fn guess(header: &[String]) -> Option<Columns> {
         })
     };
     let measure = |column| ByteColumn { column, unit: 1 };
-    let pages = match find(PAGE_NAMES) {
-        Some(page) => PageColumns::Page(page),
-        None => PageColumns::Bytes { offset: measure(find(OFFSET_NAMES)?), size: find(SIZE_NAMES).map(measure) },
+    let bytes =
+        find(OFFSET_NAMES).map(|offset| PageColumns::Bytes { offset: measure(offset), size: find(SIZE_NAMES).map(measure) });
+    let page = find(PAGE_NAMES);
+    let Some(pages) = page.clone().map(PageColumns::Page).or_else(|| bytes.clone()) else {
+        return Ok(None);
     };
-    let write = find(WRITE_NAMES).map(|column| WriteColumn { column, values: Vec::new() });
-    Some(Columns {
+    let guessed = Columns {
         pages,
-        write,
+        volumes: Vec::new(),
+        write: find(WRITE_NAMES).map(|column| WriteColumn::of_words(&column)),
         class: find(&[CLASS_NAME]),
         time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds }),
-    })
+    };
+    if let (Some(page), Some(bytes)) = (&page, bytes) {
+        let other = Columns { pages: bytes, ..guessed.clone() };
+        return Err(format!(
+            "both '{page}' and an offset could say which page a request is to: --columns {guessed}, or --columns {other}"
+        ));
+    }
+    if let Some(size) = unread_sizes(header, &guessed).next() {
+        let measured = match &guessed.pages {
+            PageColumns::Page(page) => format!("offset={page}:512,size={size}:512"),
+            PageColumns::Bytes { offset, .. } => format!("offset={},size={size}", offset.column),
+        };
+        let rest = guessed.to_string();
+        let rest = rest.split_once(',').map(|(_, rest)| format!(",{rest}")).unwrap_or_default();
+        return Err(format!(
+            "column '{size}' may be the size of requests: --columns {measured}{rest}, with the bytes of a unit behind colons where they are not these, or without it --columns {guessed}"
+        ));
+    }
+    let volumes: Vec<String> = unread_volumes(header, &guessed).cloned().collect();
+    if let Some(volume) = volumes.first() {
+        let apart = Columns { volumes: volumes.clone(), ..guessed.clone() };
+        return Err(format!(
+            "column '{volume}' may say that equal page numbers are of several devices or files: --columns {apart}, or for one of them --columns {guessed}"
+        ));
+    }
+    Ok(Some(guessed))
+}
+
+/// True if a name, or a part of it, is one of some words.
+fn is_like(name: &str, words: &[&str]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut parts = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    words.contains(&&*name) || parts.any(|part| words.contains(&part))
+}
+
+/// Columns that may be sizes, and are not read.
+fn unread_sizes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    header.iter().filter(|name| is_like(name, LIKE_SIZES) && !columns.names().any(|used| used == *name))
+}
+
+/// Columns that may say which device or file a page is of, and keep no pages apart. A class does not.
+fn unread_volumes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    let is_class = |name: &String| columns.class.as_ref() == Some(name) && !columns.volumes.contains(name);
+    header
+        .iter()
+        .filter(move |name| is_like(name, LIKE_VOLUMES) && (is_class(name) || !columns.names().any(|used| used == *name)))
 }
 
 /// A column and its index in a record.
@@ -151,51 +211,18 @@ enum PageFields {
     Bytes { offset: (CsvField, u64), size: Option<(CsvField, u64)>, page_size: u64 },
 }
 
-/// The field that says whether a record writes.
-#[derive(Debug, Default)]
-enum WriteField {
-    #[default]
-    Never,
-    Word(CsvField),
-    OneOf(CsvField, WriteWords),
-}
-
-/// The words of the user that mean a write.
-#[derive(Debug)]
-struct WriteWords {
-    words: Vec<Vec<u8>>,
-    /// True once a record had one of them.
-    is_found: bool,
-    /// Some of the other words, for a note should none be found.
-    others: Vec<Vec<u8>>,
-    /// True if a record has changed one of both since the last news.
-    is_news: bool,
-}
-
-impl WriteWords {
-    /// Others that a note names.
-    const MOST_OTHERS: usize = 4;
-
-    fn have(&mut self, word: &[u8]) -> bool {
-        const LONGEST: usize = 64;
-        let is_write = self.words.iter().any(|write| write == word);
-        self.is_news |= is_write && !self.is_found;
-        self.is_found |= is_write;
-        let word = &word[..word.len().min(LONGEST)];
-        if !self.is_found && self.others.len() < Self::MOST_OTHERS && !self.others.iter().any(|other| other == word) {
-            self.others.push(word.to_vec());
-            self.is_news = true;
-        }
-        is_write
-    }
-}
-
 struct CsvDecoder {
     reader: csv::Reader<CsvInput>,
     label: String,
     end: Arc<AtomicU64>,
     width: usize,
+    /// A first line that names no columns, until it is decoded.
+    first: Option<ByteRecord>,
     pages: PageFields,
+    volumes: Vec<CsvField>,
+    names: Names,
+    /// The name of the volume of the current record.
+    volume: Vec<u8>,
     writes: WriteField,
     classes: Option<ClassField>,
     times: Option<(CsvField, TimeUnit)>,
@@ -220,11 +247,17 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
         .flexible(true)
+        .has_headers(false)
         .buffer_capacity(READ_AHEAD)
         .from_reader(CsvInput { stream, given: 0, last: 0, end: Arc::clone(&end) });
-    let header = Header::read(&mut reader, &label)?;
+    let (header, record) = Header::read(&mut reader, &label)?;
     let mut notes = Vec::new();
     let columns = header.columns(decoding, &mut notes)?;
+    let first = header.is_without_names(&columns).then_some(record);
+    if first.is_some() {
+        notes.push(format!("{label}: the first line is a request, since --columns names numbers of columns"));
+    }
+    let volumes: Vec<CsvField> = columns.volumes.iter().map(|column| header.field(column)).collect::<Result<_, _>>()?;
     let mut metadata = Metadata::default();
     let pages = header.page_fields(&columns.pages, decoding, &mut metadata)?;
     let writes = header.write_field(columns.write)?;
@@ -244,7 +277,11 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             label,
             end,
             width,
+            first,
             pages,
+            volumes,
+            names: Names::of_reading(decoding),
+            volume: Vec::new(),
             writes,
             pending: PendingRequest::new(columns),
             classes,
@@ -264,18 +301,31 @@ struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    fn read(reader: &mut csv::Reader<CsvInput>, label: &'a str) -> Result<Header<'a>, TraceError> {
-        let names: Vec<String> = reader
-            .byte_headers()
-            .map_err(|error| unreadable(label, error))?
-            .iter()
-            .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned())
-            .collect();
+    fn read(reader: &mut csv::Reader<CsvInput>, label: &'a str) -> Result<(Header<'a>, ByteRecord), TraceError> {
+        let mut record = ByteRecord::new();
+        reader.read_byte_record(&mut record).map_err(|error| unreadable(label, error))?;
+        let names = record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
         let header = Header { label, names };
         match header.names.is_empty() {
             true => Err(header.refuse("is empty; the first line of a CSV names its columns".to_owned())),
-            false => Ok(header),
+            false => Ok((header, record)),
         }
+    }
+
+    /// True if the first line is one of data: columns have numbers for names, and a number stands where the page does.
+    fn is_without_names(&self, columns: &Columns) -> bool {
+        let column = match &columns.pages {
+            PageColumns::Page(column) => column,
+            PageColumns::Bytes { offset, .. } => &offset.column,
+        };
+        let is_number = |text: &String| decimal(text.as_bytes()).is_some();
+        self.place(column).is_some_and(|at| self.names[at] != *column && is_number(&self.names[at]))
+    }
+
+    /// The index of a column: of its name, or of `#3`.
+    fn place(&self, name: &str) -> Option<usize> {
+        let number = || name.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < self.names.len());
+        self.names.iter().position(|column| column == name).or_else(number)
     }
 
     fn refuse(&self, problem: String) -> TraceError {
@@ -286,22 +336,41 @@ impl<'a> Header<'a> {
     fn columns(&self, decoding: &Decoding, notes: &mut Vec<String>) -> Result<Columns, TraceError> {
         let label = self.label;
         let columns = match &decoding.options.columns {
-            Some(columns) => columns.clone(),
+            Some(columns) => {
+                notes.extend(unread_volumes(&self.names, columns).map(|name| {
+                    format!("{label}: equal page numbers are one page, whatever column '{name}' has; volume={name} in --columns keeps them apart")
+                }));
+                let is_bytes = matches!(columns.pages, PageColumns::Bytes { size: None, .. });
+                notes.extend(unread_sizes(&self.names, columns).filter(|_| is_bytes).map(|name| {
+                    format!(
+                        "{label}: each request is one page, whatever column '{name}' has; size={name} in --columns has it read"
+                    )
+                }));
+                columns.clone()
+            }
             None => {
-                let guessed = guess(&self.names).ok_or_else(|| {
-                    self.refuse(format!(
-                        "no column has a name that means a page; the first line names {}; say which with --columns, as in --columns page=blk,write=op:W",
-                        listed(&self.names)
-                    ))
-                })?;
+                let guessed = guess(&self.names).map_err(|question| self.refuse(question))?;
+                let guessed = guessed.ok_or_else(|| self.refuse(self.without_names()))?;
                 // These names can mean nothing else.
                 let certain = ["page=page,write=write", "page=page,write=write,class=class"];
                 if !certain.contains(&guessed.to_string().as_str()) {
-                    notes.push(format!("{label}: guessed --columns {guessed}"));
+                    let units = match &guessed.pages {
+                        PageColumns::Page(_) => "",
+                        PageColumns::Bytes { size: Some(_), .. } => ", offset and size in bytes",
+                        PageColumns::Bytes { size: None, .. } => ", offset in bytes; without a size, each request is one page",
+                    };
+                    notes.push(format!("{label}: guessed --columns {guessed}{units}"));
                 }
                 guessed
             }
         };
+        // Who names a line of data as names loses its request.
+        if let Some(name) = columns.names().find(|name| decimal(name.as_bytes()).is_some() && self.names.contains(name)) {
+            let at = self.place(name).unwrap_or_default() + 1;
+            return Err(self.refuse(format!(
+                "the first line has the number {name}, and names no columns; by its number the column is #{at}"
+            )));
+        }
         if columns.write.is_none() {
             notes.push(format!(
                 "{label}: no column says which references write (write=COLUMN in --columns), so that all references are reads"
@@ -310,9 +379,21 @@ impl<'a> Header<'a> {
         Ok(columns)
     }
 
+    /// What to do about a first line of which no column is known.
+    fn without_names(&self) -> String {
+        let names = listed(&self.names);
+        match self.names.iter().any(|name| decimal(name.as_bytes()).is_some()) {
+            true => format!(
+                "the first line has the values {names}, and names no columns; say which are which with --columns, by their numbers, as in --columns page=#3,write=#2:W, or offset=#3,size=#4,write=#2:W"
+            ),
+            false => format!(
+                "no column has a name that means a page; the first line names {names}; say which with --columns, as in --columns page=blk,write=op:W"
+            ),
+        }
+    }
+
     fn field(&self, name: &str) -> Result<CsvField, TraceError> {
-        let at = self.names.iter().position(|column| column == name);
-        at.map(|at| CsvField { at, name: name.to_owned() }).ok_or_else(|| {
+        self.place(name).map(|at| CsvField { at, name: name.to_owned() }).ok_or_else(|| {
             self.refuse(format!(
                 "no column '{}'{}; the first line names {}",
                 one_line(name),
@@ -349,16 +430,7 @@ impl<'a> Header<'a> {
     fn write_field(&self, column: Option<WriteColumn>) -> Result<WriteField, TraceError> {
         Ok(match column {
             None => WriteField::Never,
-            Some(WriteColumn { column, values }) if values.is_empty() => WriteField::Word(self.field(&column)?),
-            Some(WriteColumn { column, values }) => {
-                let words = WriteWords {
-                    words: values.into_iter().map(String::into_bytes).collect(),
-                    is_found: false,
-                    others: Vec::new(),
-                    is_news: false,
-                };
-                WriteField::OneOf(self.field(&column)?, words)
-            }
+            Some(column) => WriteField::new(self.field(&column.column)?, column),
         })
     }
 }
@@ -399,10 +471,12 @@ fn time<'a>(record: &'a ByteRecord, field: &CsvField, unit: TimeUnit) -> Result<
     if text.is_empty() {
         return Ok(None);
     }
-    let time = unit.microseconds(text).map(Some);
+    // No trace is as long, nor is the time since 1970: the unit is another one.
+    const IN_2200: u64 = 7_258_118_400_000_000;
+    let time = unit.microseconds(text).filter(|time| *time < IN_2200).map(Some);
     time.ok_or_else(|| {
         let expected = format!(
-            "a number of {} such as 12.5 in column '{name}' (for another unit --columns …,time={name}:s, ms, us or ns; a date must be made a number first)",
+            "a number of {} such as 12.5, less than 230 years, in column '{name}' (for another unit --columns …,time={name}:s, ms, us or ns; a date must be made a number first)",
             unit.words(),
             name = field.name
         );
@@ -444,57 +518,15 @@ impl PageFields {
     }
 }
 
-impl WriteField {
-    /// What the records so far had in the column, if there is something new. Upper and lower case differ.
-    fn news(&mut self, is_read: bool) -> Option<WordsForWrites> {
-        let WriteField::OneOf(field, words) = self else {
-            return None;
-        };
-        if !mem::take(&mut words.is_news) && !is_read {
-            return None;
-        }
-        let quoted = |words: &[Vec<u8>]| -> Vec<String> { words.iter().map(|word| quoted(word)).collect() };
-        Some(WordsForWrites {
-            expected: format!("{} in column '{}'", quoted(&words.words).join(", "), one_line(&field.name)),
-            is_found: words.is_found,
-            others: quoted(&words.others),
-            is_read,
-        })
-    }
-
-    fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<bool, BadField<'a>> {
-        match self {
-            WriteField::Never => Ok(false),
-            WriteField::OneOf(field, words) => {
-                let text = record.get(field.at).unwrap_or_default().trim_ascii();
-                Ok(words.have(text))
-            }
-            WriteField::Word(field) => {
-                const WRITE: [&str; 4] = ["true", "1", "w", "write"];
-                const READ: [&str; 4] = ["false", "0", "r", "read"];
-                let text = record.get(field.at).unwrap_or_default().trim_ascii();
-                let is_one_of = |words: [&str; 4]| words.iter().any(|word| word.as_bytes().eq_ignore_ascii_case(text));
-                match (is_one_of(WRITE), is_one_of(READ)) {
-                    (true, _) => Ok(true),
-                    (_, true) => Ok(false),
-                    _ => Err((
-                        format!(
-                            "true or false, 1 or 0, W or R, write or read in column '{}' (for other words say which mean a write, as in --columns …,write={}:WORD)",
-                            field.name, field.name
-                        ),
-                        text,
-                    )),
-                }
-            }
-        }
-    }
-}
-
 impl CsvDecoder {
     /// Reads a record; false at the end.
     fn next(&mut self) -> Result<bool, TraceError> {
         let start = self.reader.position().byte();
         self.end.store(start.saturating_add(LONGEST_RECORD + READ_AHEAD as u64), Ordering::Relaxed);
+        if let Some(first) = self.first.take() {
+            self.record = first;
+            return Ok(true);
+        }
         self.reader.read_byte_record(&mut self.record).map_err(|error| unreadable(&self.label, error))
     }
 
@@ -515,7 +547,29 @@ impl CsvDecoder {
         let (mut classes, mut writes) = (self.classes.take(), mem::take(&mut self.writes));
         let request = self.request_of(classes.as_mut(), &mut writes);
         (self.classes, self.writes) = (classes, writes);
-        request
+        match request? {
+            Some(request) if !self.volumes.is_empty() => self.in_volume(request).map(Some),
+            request => Ok(request),
+        }
+    }
+
+    /// The request with the pages of its volume.
+    fn in_volume(&mut self, request: ForeignRequest) -> Result<ForeignRequest, TraceError> {
+        self.volume.clear();
+        for field in &self.volumes {
+            self.volume.extend_from_slice(self.record.get(field.at).unwrap_or_default().trim_ascii());
+            // No text of a line has it.
+            self.volume.push(b'\n');
+        }
+        let volume = self.names.number(&self.volume);
+        let pages = pages_of_volume(volume, request.pages.clone());
+        let pages = pages.ok_or_else(|| TraceError::Line {
+            file: self.label.clone(),
+            line: self.line(),
+            expected: "a page below 2^48 of one of at most 65536 volumes (volume= in --columns)".into(),
+            found: quoted(&self.volume),
+        })?;
+        Ok(ForeignRequest { pages, ..request })
     }
 
     fn request_of(
@@ -536,8 +590,12 @@ impl CsvDecoder {
         }
         // The word for a write also counts where the page is bad and the line is left out.
         let write = writes.of(&self.record);
+        if write == Ok(Operation::Skip) {
+            // A flush may have no page.
+            return Ok(None);
+        }
         let pages = self.pages.of(&self.record).map_err(wrong)?;
-        let write = write.map_err(wrong)?;
+        let write = write.map_err(wrong)? == Operation::Write;
         let class = match classes {
             Some(field) => field.of(&self.record).map_err(wrong)?,
             None => 0,
@@ -644,7 +702,10 @@ mod tests {
 
     fn guessed(header: &str) -> Option<String> {
         let names: Vec<String> = header.split(',').map(str::to_owned).collect();
-        guess(&names).map(|columns| columns.to_string())
+        match guess(&names) {
+            Ok(columns) => columns.map(|columns| columns.to_string()),
+            Err(question) => Some(format!("? {question}")),
+        }
     }
 
     #[test]
@@ -657,6 +718,22 @@ mod tests {
         assert_eq!(guessed("page,write,class"), some("page=page,write=write,class=class"));
         assert_eq!(guessed("time_us,page,write"), some("page=page,write=write,time=time_us:us"));
         assert_eq!(guessed("a,b,c"), None);
+        for (names, answers) in [
+            ("block_id,offset,size,op", ["page=block_id,write=op", "offset=offset,size=size,write=op"]),
+            ("block,size,op", ["offset=block:512,size=size:512,write=op", "page=block,write=op"]),
+            ("offset,io_size,op", ["offset=offset,size=io_size,write=op", "offset=offset,write=op"]),
+            (
+                "device_id,offset,length,op",
+                ["offset=offset,size=length,volume=device_id,write=op", "offset=offset,size=length,write=op"],
+            ),
+            ("relfilenode,block", ["page=block,volume=relfilenode", "page=block"]),
+        ] {
+            let question = guessed(names).unwrap();
+            for answer in answers {
+                assert!(question.starts_with('?') && question.contains(&format!("--columns {answer}")), "{names}: {question}");
+                assert_eq!(answer.parse::<Columns>().unwrap().to_string(), answer);
+            }
+        }
         assert!(resembles(b"time;blk;op\n1;2;R\n"));
         assert!(resembles(b"\xEF\xBB\xBF\"page\",\"write\"\r\n"));
         assert!(!resembles(b"page\n1\n"));

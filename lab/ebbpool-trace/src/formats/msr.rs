@@ -37,19 +37,19 @@ struct LineParser {
 }
 
 impl LineParser {
-    fn new(volumes: Volumes) -> LineParser {
-        LineParser { volumes, hosts: Names::default(), classes: VolumeClasses::default() }
+    fn new(volumes: Volumes, hosts: Names) -> LineParser {
+        LineParser { volumes, hosts, classes: VolumeClasses::default() }
     }
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
     let lines = Lines::new(stream, decoding)?;
-    Ok(lines::opened(lines, LineParser::new(volumes), Some(volumes.page_size), Vec::new()))
+    Ok(lines::opened(lines, LineParser::new(volumes, Names::of_reading(decoding)), Some(volumes.page_size), Vec::new()))
 }
 
 fn magic(head: &[u8]) -> bool {
-    let mut line = LineParser::new(Volumes { page_size: SECTOR });
+    let mut line = LineParser::new(Volumes { page_size: SECTOR }, Names::default());
     let mut lines = whole_lines(head);
     let Some(first) = lines.next() else {
         return false;

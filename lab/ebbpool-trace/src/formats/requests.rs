@@ -1,10 +1,12 @@
 //! Requests of other programs' traces, and the pages that they touch.
 
 use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
 
 use super::Decoding;
+use crate::bad_lines::lock;
 use crate::classes::ClassNumbers;
 use crate::error::TraceError;
 use crate::reference::{Batch, OptionalColumns, PageClasses, RequestDetail};
@@ -101,6 +103,12 @@ pub(super) fn pages(offset: u128, bytes: u64, page_size: u64) -> Option<RangeInc
     Some(page(offset)?..=page(last)?)
 }
 
+/// The pages of a volume; `None` if they lie beyond its own, or there are too many volumes.
+pub(super) fn pages_of_volume(volume: u64, pages: RangeInclusive<u64>) -> Option<RangeInclusive<u64>> {
+    let first = volume.checked_mul(VOLUME)?;
+    (*pages.end() < VOLUME).then(|| first + pages.start()..=first + pages.end())
+}
+
 /// Converts bytes on volumes into pages; each volume has its own page numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Volumes {
@@ -168,25 +176,36 @@ impl VolumeClasses {
     }
 }
 
+/// The names of volumes that one reading of a trace has met, in all of its parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VolumeNames(Arc<Mutex<HashMap<Vec<u8>, u64>>>);
+
 /// Numbers names in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    numbers: HashMap<Vec<u8>, u64>,
-    last: (Vec<u8>, u64),
+    numbers: VolumeNames,
+    last: Vec<u8>,
+    last_number: Option<u64>,
 }
 
 impl Names {
+    /// Goes on where the parts before have ended: the same name means the same volume.
+    pub(super) fn of_reading(decoding: &Decoding) -> Names {
+        Names { numbers: decoding.volumes.clone(), ..Names::default() }
+    }
+
     /// The number of a name, from 0.
     pub(super) fn number(&mut self, name: &[u8]) -> u64 {
         // Most requests are of the same volume as the one before.
-        if !self.numbers.is_empty() && self.last.0 == name {
-            return self.last.1;
+        if let Some(number) = self.last_number.filter(|_| self.last == name) {
+            return number;
         }
-        let next = self.numbers.len() as u64;
-        let number = *self.numbers.entry_ref(name).or_insert(next);
-        self.last.0.clear();
-        self.last.0.extend_from_slice(name);
-        self.last.1 = number;
+        let mut numbers = lock(&self.numbers.0);
+        let next = numbers.len() as u64;
+        let number = *numbers.entry_ref(name).or_insert(next);
+        self.last.clear();
+        self.last.extend_from_slice(name);
+        self.last_number = Some(number);
         number
     }
 }

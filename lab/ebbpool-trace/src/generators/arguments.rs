@@ -8,7 +8,7 @@ use ebbpool_cost::{ByteSize, Decimal, one_line};
 use super::GeneratorInfo;
 use super::random::Chance;
 use crate::error::TraceError;
-use crate::read_options::ReadOptions;
+use crate::source::ReadOptions;
 use crate::source::Source;
 use crate::workload::WorkloadError;
 

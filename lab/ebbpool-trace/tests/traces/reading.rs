@@ -72,8 +72,10 @@ fn csv_with_named_columns() {
     let text = "time,blk,op\n1, 5 ,R\r\n2,18446744073709551615,W\n3,0,w\n";
     let path = scratch.file("a.csv", text);
     let last = |write| batch(&[(5, false), (u64::MAX, true), (0, write)]);
-    // A given value must match exactly, a word such as write in any case.
-    assert_eq!(read(&path, &options("page=blk,write=op:W", 0)).unwrap(), last(false));
+    // A given value must match exactly, a word such as write in any case; one that means a write elsewhere is asked for.
+    let asked = refusal(&path, &options("page=blk,write=op:W", 0));
+    assert!(asked.contains("write=op:W|w") && asked.contains("read=op:w"), "{asked}");
+    assert_eq!(read(&path, &options("page=blk,write=op:W,read=op:w", 0)).unwrap(), last(false));
     assert_eq!(read(&path, &options("page=blk,write=op:W|w", 0)).unwrap(), last(true));
     assert_eq!(read(&path, &options("page=blk,write=op", 0)).unwrap(), last(true));
     assert_eq!(read(&path, &options("", 0)).unwrap(), last(true));
@@ -183,20 +185,20 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
         }
         source.late_notes()
     };
-    let notes = noted("page=blk,write=op:W|write", None);
+    let notes = noted("page=blk,write=op:W|write,read=op:*", None);
     assert_eq!(notes.len(), 1, "{notes:?}");
     let text = "all references are reads, since no line has 'W', 'write' in column 'op'; the first words there are 'w', 'r', ";
     assert!(notes[0].contains(text), "{notes:?}");
     assert!(notes[0].len() < 300 && !notes[0].contains('\x1b'), "{notes:?}");
     // The rest of the file may have it; a limit of all lines does not show that there is no rest.
     for limit in [2, 5] {
-        let notes = noted("page=blk,write=op:W", Some(limit));
+        let notes = noted("page=blk,write=op:W,read=op:*", Some(limit));
         let text = "w.csv: all references are reads, since no line read so far has 'W' in column 'op'; the first words";
         assert!(notes.len() == 1 && notes[0].contains(text), "{notes:?}");
     }
     assert_eq!(noted("page=blk,write=op:r", Some(2)), [""; 0]);
-    assert_eq!(noted("page=blk,write=op:w", None), [""; 0]);
-    assert_eq!(noted("page=blk,write=op:W|w", None), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:w,read=op:*", None), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:W|w,read=op:*", None), [""; 0]);
 }
 
 #[test]
@@ -489,7 +491,7 @@ fn a_base_is_decoded_by_the_options_and_not_cut() {
     let scratch = Scratch::new();
     let text: String = (0..30).map(|i| format!("{i};{}\n", i % 3)).collect();
     let path = scratch.file("base.csv", format!("where;what\n{text}bad\n"));
-    let options = ReadOptions { bad_lines: 1, skip: 4, limit: Some(20), ..options("page=where,write=what:1", 0) };
+    let options = ReadOptions { bad_lines: 1, skip: 4, limit: Some(20), ..options("page=where,write=what:1,read=what:*", 0) };
     let spec = format!("workload-dynamics:base={path},epoch=10,model=wm2");
     let source = Source::parse_with(&spec, &options).unwrap();
     let all = read_from(&source, 7).unwrap();
@@ -541,4 +543,60 @@ fn an_msr_trace_whose_first_line_is_damaged_is_not_a_csv() {
     let named = scratch.file("named.csv", format!("time,host,disk,op,page,size,response\n{}", &lines[28..]));
     let source = Source::parse_with(&named, &ReadOptions::default()).unwrap();
     assert_eq!(source.formats().unwrap(), [Some(Format::Csv)]);
+}
+
+/// Equal page numbers of several devices are several pages, where the columns say which device; without them a question is asked.
+#[test]
+fn csv_of_several_volumes() {
+    let scratch = Scratch::new();
+    let path = scratch.file("v.csv", "host,disk,page,op\na,0,7,R\na,1,7,W\nb,0,7,R\na,0,7,W\n");
+    let question = refusal(&path, &options("", 0));
+    assert!(question.contains("--columns page=page,volume=host,volume=disk,write=op"), "{question}");
+    let (second, third) = (7 + (1 << 48), 7 + (2 << 48));
+    let expected = batch(&[(7, false), (second, true), (third, false), (7, true)]);
+    assert_eq!(read(&path, &options("page=page,volume=host,volume=disk,write=op", 0)).unwrap(), expected);
+    let merged = options("page=page,write=op,class=host", 0);
+    assert_eq!(read(&path, &merged).unwrap().pages, [7; 4]);
+    let notes = notes(&path, &merged);
+    assert!(notes.len() == 2 && notes[0].contains("volume=host") && notes[1].contains("volume=disk"), "{notes:?}");
+    // The same name means the same volume in all parts of one recording, in whatever order they appear.
+    let other = scratch.file("w.csv", "host,disk,page,op\nb,0,7,W\na,0,7,R\n");
+    let with = options("page=page,volume=host,volume=disk,write=op", 0);
+    let both = Source::concat(&[path, other], &with).unwrap();
+    assert_eq!(read_from(&both, 3).unwrap().pages[4..], [third, 7]);
+}
+
+/// A file without a line of names is read by the numbers of its columns, and loses no request.
+#[test]
+fn csv_without_names() {
+    let scratch = Scratch::new();
+    let path = scratch.file("n.csv", "0,W,77824,4096\n1,R,0,8192\n");
+    let guess = refusal(&path, &options("", 4096));
+    assert!(guess.contains("names no columns") && guess.contains("offset=#3,size=#4,write=#2:W"), "{guess}");
+    let all = batch(&[(19, true), (0, false), (1, false)]);
+    assert_eq!(read(&path, &options("offset=#3,size=#4,write=#2:W", 4096)).unwrap(), all);
+    let named = refusal(&path, &options("offset=77824,write=W", 4096));
+    assert!(named.contains("the column is #3"), "{named}");
+    // With a line of names, numbers of columns are those of columns with names.
+    let path = scratch.file("h.csv", "dev,op,off,len\n0,W,77824,4096\n1,R,0,8192\n");
+    assert_eq!(read(&path, &options("offset=#3,size=len,write=op", 4096)).unwrap(), all);
+    assert!(refusal(&path, &options("offset=#5,write=op", 4096)).contains("no column '#5'"));
+}
+
+/// Lines that neither read nor write are counted, and words without a meaning asked for.
+#[test]
+fn csv_of_other_operations() {
+    let scratch = Scratch::new();
+    let path = scratch.file("o.csv", "page,op\n1,WRITE\n1,UNMAP\n2,READ\n,FLUSH\n1,UNMAP\n");
+    for columns in ["page=page,write=op:WRITE", "page=page,write=op"] {
+        let source = Source::parse_with(&path, &options(columns, 0)).unwrap();
+        assert_eq!(read_from(&source, 9).unwrap(), batch(&[(1, true), (2, false)]), "{columns}");
+        let notes = source.late_notes();
+        let text = "skipped: 2 'UNMAP' (trims), 1 'FLUSH' (flushes)";
+        assert!(notes.len() == 1 && notes[0].contains(text), "{notes:?}");
+    }
+    let path = scratch.file("z.csv", "page,op\n1,0\n2,1\n");
+    let question = refusal(&path, &options("", 0));
+    assert!(question.contains("write=op:1 or …,write=op:0"), "{question}");
+    assert_eq!(read(&path, &options("page=page,write=op:0", 0)).unwrap(), batch(&[(1, true), (2, false)]));
 }

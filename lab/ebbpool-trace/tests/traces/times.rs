@@ -172,8 +172,19 @@ fn bad_times_are_named_with_line_and_remedy() {
             "time=t:s, ms, us or ns; a date must be made a number first",
         ),
         (
-            "b.csv", "t,page,write\n1,1,R", "-1,1,R", "page=page,write=write,time=t:ms",
-            "a number of milliseconds such as 12.5 in column 't'",
+            "b.csv",
+            "t,page,write\n1,1,R",
+            "-1,1,R",
+            "page=page,write=write,time=t:ms",
+            "a number of milliseconds such as 12.5, less than 230 years, in column 't'",
+        ),
+        // Milliseconds since 1970, taken for seconds.
+        (
+            "d.csv",
+            "t,page,write\n1.5,1,R",
+            "1700000000123,1,R",
+            "page=page,write=write,time=t",
+            "less than 230 years, in column 't' (for another unit --columns …,time=t:s, ms",
         ),
     ] {
         let last = first.lines().last().unwrap();
