@@ -43,7 +43,7 @@
 //!    `what_is_written_into_the_middle_of_an_open_database_stays`, `who_reads_an_open_database_does_it_no_harm`
 //! 5. **The file keeps its name.** `stat`, at the same times. Commits go to where the file is, and a new connection opens what has the name.
 //!    A copy with the mark of the log gets the log, too. Where no name is left and another file has this one, commits are refused
-//!    (`SQLITE_READONLY_DBMOVED`), and words stand on standard error. `a_database_that_is_moved_while_open_takes_its_commits_along`,
+//!    (`SQLITE_READONLY_DBMOVED`), the logs get names that end in `.stale`, and words stand on standard error. `a_database_that_is_moved_while_open_takes_its_commits_along`,
 //!    `a_copy_that_takes_the_name_of_an_open_database_has_its_log`,
 //!    `commits_to_a_file_without_a_name_are_refused_while_another_has_its_name`
 //! 6. **The logs keep theirs, and their length.** `stat`, before each epoch: what a lost one held goes in place from its open file. One that

@@ -152,6 +152,10 @@ impl Lockstep<'_> {
                 is_cut = self.bench.ours.take_cut();
             }
             if is_cut {
+                for instance in self.bench.instances {
+                    // What a fault has left open before the power failed is gone with its process.
+                    instance.be_killed();
+                }
                 self.bench.ours.revive();
                 continue;
             }
