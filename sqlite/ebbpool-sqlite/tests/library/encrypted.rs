@@ -66,8 +66,14 @@ fn an_encrypted_database_uses_the_log_of_sqlite() {
         assert_eq!((&status["log"], &status["page_size"]), (&"wal".into(), &2048.into()));
         // What a power cut would leave.
         let copy = directory.path().join("copy.db");
-        for suffix in ["", "-wal"] {
-            std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display())).unwrap();
+        let both = || ["", "-wal"].map(|suffix| std::fs::read(format!("{}{suffix}", path.display())).unwrap());
+        let mut content = both();
+        // A checkpoint may come between the two files.
+        while content != both() {
+            content = both();
+        }
+        for (suffix, bytes) in ["", "-wal"].into_iter().zip(content) {
+            std::fs::write(format!("{}{suffix}", copy.display()), bytes).unwrap();
         }
         let count = |database: &Connection| -> i64 {
             let ok: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
