@@ -550,7 +550,7 @@ impl Real<'_> {
         let Some(process) = self.processes.remove(&p) else {
             return Ok(());
         };
-        let had_open = !process.opened.is_empty();
+        let had_open = !process.opened.is_empty() || process.has_second;
         drop(process);
         self.plain.retain(|(of, _), _| *of != p);
         self.note();
