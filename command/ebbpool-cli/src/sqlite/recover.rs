@@ -163,15 +163,21 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
             Some(sqlite.map_err(SqliteError::NoSqlite)?)
         }
     };
-    if let (Some(sqlite), Discarded::Nothing) = (&sqlite, &discarded)
-        && has_foreign_wal(&inspection, sqlite)
-    {
-        if !args.discard_log {
-            return Err(SqliteError::OtherWal { path: path.to_owned() });
+    let mut is_known = true;
+    if let (Some(sqlite), Discarded::Nothing) = (&sqlite, &discarded) {
+        match has_foreign_wal(&inspection, sqlite) {
+            Ok(false) => {}
+            Ok(true) if !args.discard_log => return Err(SqliteError::OtherWal { path: path.to_owned() }),
+            Ok(true) => discarded = Discarded::Wal(free_name(path, "-wal.stale")),
+            Err(_) => is_known = false,
         }
-        discarded = Discarded::Wal(free_name(path, "-wal.stale"));
     }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
+    if !is_known {
+        recovery.steps.push(
+            "that -wal is of this version of the database is not known: there is no room beside it for a copy to check".into(),
+        );
+    }
     if args.dry_run
         && let Discarded::Nothing = discarded
         && let Some(need) = missing_bytes(&inspection)
@@ -330,22 +336,28 @@ fn free_name(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// True if SQLite finds a copy of a database whole without its `-wal`, and damaged with it: nothing in a `-wal` says on which version
-/// of the database it was written, and SQLite brings it in place of any. Without room for a copy it is not known.
-fn has_foreign_wal(inspection: &SqliteInspection, sqlite: &PlainSqlite) -> bool {
+/// of the database it was written, and SQLite brings it in place of any.
+///
+/// # Errors
+///
+/// If no copy can be made beside the database.
+fn has_foreign_wal(inspection: &SqliteInspection, sqlite: &PlainSqlite) -> io::Result<bool> {
     let path = &inspection.path;
     let has_commits = inspection.wal.as_ref().is_some_and(|wal| wal.commits > 0);
     if !has_commits || inspection.log.as_ref().is_some_and(|log| log.epochs > 0) || inspection.hot_journal.is_some() {
-        return false;
+        return Ok(false);
     }
-    let Ok(own) = CopyDirectory::new_in(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))) else {
-        return false;
-    };
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let own = CopyDirectory::new_in(parent.unwrap_or(Path::new(".")))?;
     let (with, without) = (own.path("with.db"), own.path("without.db"));
     let is_whole = |copy: &Path| sqlite.integrity_check(copy).is_ok_and(|findings| findings.is_empty());
-    if write_recovered(inspection, &with).is_err() || is_whole(&with) {
-        return false;
+    write_recovered(inspection, &with)?;
+    if is_whole(&with) {
+        return Ok(false);
     }
-    fs::remove_file(&with).and_then(|()| fs::copy(path, &without)).is_ok() && is_whole(&without)
+    fs::remove_file(&with)?;
+    fs::copy(path, &without)?;
+    Ok(is_whole(&without))
 }
 
 /// Gives the log up.
