@@ -33,6 +33,8 @@ class Trace:
     * `name`: the name in results, for references that are not in a file
     * `skip`, `limit`: references to leave out at the start, and the most to read
     * `skip_bad_lines`: malformed lines to leave out
+    * `below_cache`: whether the trace has only the requests that a cache did not answer, where its format or metadata do not say so
+    * `apart`: whether the parts of several traces are of several databases, so that no page of one is a page of another
     * `key`: 32 bytes that identify the references that a function streams; without it their results are not stored
 
     A trace pickles as its name, options and key, or as its references if they are in memory.
@@ -54,8 +56,10 @@ class Trace:
         skip: int = 0,
         limit: int | None = None,
         skip_bad_lines: int = 0,
+        below_cache: bool | None = None,
         references: int | None = None,
         key: bytes | None = None,
+        apart: bool = False,
     ) -> None:
         self._source = source
         self._options: dict[str, Any] = {
@@ -67,20 +71,28 @@ class Trace:
             "skip": whole("skip", skip),
             "limit": None if limit is None else whole("limit", limit),
             "skip_bad_lines": whole("skip_bad_lines", skip_bad_lines),
+            "below_cache": None if below_cache is None else bool(below_cache),
             "references": references,
             "key": key,
+            "apart": apart,
         }
         self._expected_key: bytes | None = None
         self._native = _open(source, self._options)
 
     @staticmethod
-    def concat(*parts: TraceLike, skip: int = 0, limit: int | None = None, page_size: int | str | None = None) -> Trace:
-        """Traces one after the other, as one trace.
+    def concat(
+        *parts: TraceLike,
+        skip: int = 0,
+        limit: int | None = None,
+        page_size: int | str | None = None,
+        apart: bool = False,
+    ) -> Trace:
+        """Traces one after the other, as one trace. With `apart` no page of one is a page of another.
 
         >>> Trace.concat("zipf:pages=10,refs=20", "zipf:pages=10,refs=30").info().references
         50
         """
-        return Trace(_Parts(tuple(trace_of(part) for part in parts)), skip=skip, limit=limit, page_size=page_size)
+        return Trace(_Parts(tuple(trace_of(part) for part in parts)), skip=skip, limit=limit, page_size=page_size, apart=apart)
 
     def sample(self, rate: float, grain: int = 1) -> Trace:
         """The references to a share of the pages, chosen by a hash of their numbers: the pages that `curve(sample=rate)`
@@ -266,6 +278,8 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         "skip": options["skip"],
         "limit": options["limit"],
         "skip_bad_lines": options["skip_bad_lines"],
+        "below_cache": options["below_cache"],
+        "apart": options["apart"],
     }
     named = source is None or isinstance(source, (str, os.PathLike, _Parts, _Files, _Sampled))
     if named:
@@ -346,7 +360,7 @@ def generate(name: str, **parameters: object) -> Trace:
     items = ",".join(f"{key.replace('_', '-')}={_spelled(value)}" for key, value in parameters.items())
     text = f"{name}:{items}" if items else name
     trace = Trace.__new__(Trace)
-    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0}
+    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0, "below_cache": None, "apart": False}
     trace._native = _ebbpool.Trace.named(text, reading, True)
     trace._source = text
     trace._options = {}

@@ -130,9 +130,19 @@ pub(crate) struct ReadArgs {
     /// Skip at most this many malformed lines, in formats that consist of lines
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
+    /// The trace has only the requests that a cache did not answer, such as those of a device [default: as its format says,
+    /// or offset= in --columns]
+    #[arg(long, help_heading = READING, conflicts_with = "above_cache")]
+    below_cache: bool,
+    /// The trace has all requests, also those that a cache answered
+    #[arg(long, help_heading = READING)]
+    above_cache: bool,
     /// Read the named traces as parts of one trace, in this order
     #[arg(long, help_heading = READING)]
     concat: bool,
+    /// With --concat: the parts are of several databases, and no page of one is a page of another
+    #[arg(long, help_heading = READING, requires = "concat")]
+    apart: bool,
     /// Skip this many references at the start of each trace
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip: u64,
@@ -150,6 +160,8 @@ impl ReadArgs {
             bad_lines: self.skip_bad_lines,
             skip: self.skip,
             limit: self.limit,
+            below_cache: (self.below_cache || self.above_cache).then_some(self.below_cache),
+            apart: self.apart,
         }
     }
 
@@ -167,7 +179,13 @@ impl ReadArgs {
         ];
         let mut words: Vec<String> =
             options.into_iter().filter_map(|(name, value)| Some([name.to_string(), value?])).flatten().collect();
-        words.extend(self.concat.then(|| "--concat".to_string()));
+        let flags = [
+            ("--below-cache", self.below_cache),
+            ("--above-cache", self.above_cache),
+            ("--concat", self.concat),
+            ("--apart", self.apart),
+        ];
+        words.extend(flags.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| (*flag).to_string()));
         words
     }
 

@@ -10,7 +10,8 @@ use crate::formats::TimeUnit;
 
 /// The columns that a user named, as in `page=blk,write=op:W`.
 ///
-/// - `page=COLUMN`: the page number
+/// - `page=COLUMN`: the page number, with `:hex` in hexadecimal digits, and with `:text` any text, whose page is numbered when it
+///   first appears
 /// - `offset=COLUMN[:BYTES]` and `size=COLUMN[:BYTES]`: where a request begins and
 ///   how long it is, in units of BYTES bytes; 1 byte by default
 /// - `volume=COLUMN`, any number of times: the device, file or relation of the page; equal page numbers of two volumes are two
@@ -19,9 +20,17 @@ use crate::formats::TimeUnit;
 /// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these values; `read=` and `skip=` say the same of
 ///   values of this column that read, and of lines that are neither. `*` stands for all other values
 /// - `class=COLUMN`: the class of the page, a number or a name
-/// - `time=COLUMN[:UNIT]`: when the request was made, a number of UNIT, which is `s`, `ms`, `us` or `ns`; seconds by default
+/// - `time=COLUMN[:UNIT]`: when the request was made, a number of UNIT, which is `s`, `ms`, `us`, `ns` or
+///   `filetime` (100 ns, since 1601); seconds by default. With `:date` a date and a time of day (ISO 8601)
+/// - `repeat=COLUMN`: how often the request was made
 ///
-/// Column names are those of the first line and hold no comma; `#3` is the third column, whatever its name.
+/// And of the file, where it does not show: `separator=` a character, or `comma`, `semicolon`, `tab`, `bar`, `space` (any number
+/// of blanks and tabs); `comment=` the character with which lines begin that say nothing; `names=no` if the first line is a
+/// request, `names=yes` if it names the columns; `quotes=no` if quotation marks are letters as others, `quotes=yes` if what they
+/// enclose may have several lines.
+///
+/// Column names are those of the first line; `#3` is the third column, whatever its name. A backslash stands before a comma, a
+/// colon, a bar or a backslash that belongs to a name or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
     pub(crate) pages: PageColumns,
@@ -29,12 +38,165 @@ pub struct Columns {
     pub(crate) write: Option<WriteColumn>,
     pub(crate) class: Option<String>,
     pub(crate) time: Option<TimeColumn>,
+    pub(crate) repeat: Option<String>,
+    pub(crate) layout: Layout,
 }
+
+/// What the user says of the lines of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// [`BLANKS`] for any number of blanks and tabs.
+    pub(crate) separator: Option<u8>,
+    pub(crate) comment: Option<u8>,
+    /// True if the first line names the columns.
+    pub(crate) names: Option<bool>,
+    /// True if quotation marks enclose fields.
+    pub(crate) quotes: Option<bool>,
+}
+
+/// As a separator: any number of blanks and tabs.
+pub(crate) const BLANKS: u8 = b' ';
+
+/// Separators that have names, because a mapping or a shell takes them for something else.
+const SEPARATORS: [(&str, u8); 5] = [("comma", b','), ("semicolon", b';'), ("tab", b'\t'), ("bar", b'|'), ("space", BLANKS)];
+
+/// What stands in a column of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageKind {
+    Number,
+    Hexadecimal,
+    Text,
+}
+
+const PAGE_KINDS: [(&str, PageKind); 2] = [(":hex", PageKind::Hexadecimal), (":text", PageKind::Text)];
+
+/// How a table that others publish or export is read.
+#[derive(Debug, Clone, Copy)]
+pub struct TableShape {
+    /// Whose tables look like this.
+    pub whose: &'static str,
+    /// The first lines.
+    pub lines: &'static str,
+    /// `--columns`.
+    pub columns: &'static str,
+    /// The references of these lines, in pages of 4 KiB where the columns count bytes.
+    pub references: &'static str,
+}
+
+const fn shape(whose: &'static str, lines: &'static str, columns: &'static str, references: &'static str) -> TableShape {
+    TableShape { whose, lines, columns, references }
+}
+
+/// Tables that others publish or export. The second volume's pages are written `2:0`.
+pub static TABLE_SHAPES: &[TableShape] = &[
+    shape(
+        "Alibaba, block traces (device, operation, offset, length, µs)",
+        "419,W,8192,8192,1577808000000046\n725,R,0,4096,1577808000000103",
+        "volume=#1,write=#2,offset=#3,size=#4,time=#5:us",
+        "W 2, W 3, R 2:0",
+    ),
+    shape(
+        "Tencent, block traces (second, offset and size in sectors, 1 for a write, volume)",
+        "1538323200,8,16,1,1063\n1538323201,8,8,0,1064",
+        "time=#1,offset=#2:512,size=#3:512,write=#4:1,volume=#5",
+        "W 1, W 2, R 2:1",
+    ),
+    shape(
+        "SYSTOR '17, virtual desktops",
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455502838.1,0.1,W,3,8192,4096",
+        "time=Timestamp,write=IOType,volume=LUN,offset=Offset,size=Size",
+        "W 2",
+    ),
+    shape(
+        "FIU (ns, process, name, sector, sectors, W or R, device)",
+        "329131208190249 4892 syslogd 904265560 8 W 6 0 531e779d0a4f\n329131208201000 4892 syslogd 8 16 R 6 1 a2",
+        "time=#1:ns,offset=#4:512,size=#5:512,write=#6,volume=#7,volume=#8,separator=space",
+        "W 113033195, R 2:1, R 2:2",
+    ),
+    shape(
+        "DiskSim, FEMU (ms, device, block, blocks, 0 for a write)",
+        "0.0 0 8 16 0\n1.5 0 8 8 1",
+        "time=#1:ms,volume=#2,offset=#3:512,size=#4:512,write=#5:0,separator=space",
+        "W 1, W 2, R 1",
+    ),
+    shape(
+        "MQSim (ns, device, sector, sectors, 0 for a write)",
+        "4851300 1 524288 16 0",
+        "time=#1:ns,volume=#2,offset=#3:512,size=#4:512,write=#5:0,separator=space",
+        "W 65536, W 65537",
+    ),
+    shape(
+        "biosnoop of BCC",
+        "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n0.000004001 supervise      1950   xvda1   W 13092560   4096      0.74",
+        "time=TIME(s),volume=DISK,write=T,offset=SECTOR:512,size=BYTES,separator=space",
+        "W 1636570",
+    ),
+    shape(
+        "fio, latency logs with offsets (ms, latency, direction, size, offset)",
+        "15, 223001, 1, 4096, 8192, 0\n16, 1000, 0, 4096, 0, 0\n17, 99, 2, 4096, 0, 0",
+        "time=#1:ms,write=#3:1,skip=#3:2,size=#4,offset=#5",
+        "W 2, R 0",
+    ),
+    shape(
+        "Twitter, cache traces (second, key, sizes, client, operation, lifetime)",
+        "0,q:q:1:8WTfjZU14ee,17,213,4,get,0\n1,yDqF:3q:1AJrr,20,27,5,set,86400\n1,q:q:1:8WTfjZU14ee,17,213,4,delete,0",
+        "time=#1,page=#2:text,write=#6:set|add|cas|replace|append|prepend|incr|decr,read=#6:get|gets,skip=#6:delete",
+        "R 0, W 1",
+    ),
+    shape(
+        "CacheLib, key-value traces",
+        "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n0,4509112,22,GET,2,60,1,0\n1,4509113,22,SET,1,60,0,0",
+        "time=op_time,page=key:text,write=op:SET,read=op:GET,skip=op:DELETE,repeat=op_count",
+        "R 0, R 0, W 1",
+    ),
+    shape(
+        "IBM, object stores (ms, request, object, size)",
+        "1219008 REST.PUT.OBJECT 8d4fcda3d675bac9 1056\n1221974 REST.HEAD.OBJECT 39d177fb735ac5df 528",
+        "time=#1:ms,write=#2:REST.PUT.OBJECT,read=#2:*,skip=#2:REST.DELETE.OBJECT,page=#3:text,separator=space",
+        "W 0, R 1",
+    ),
+    shape("webcachesim (second, object, size)", "1 1001 128\n2 1002 64", "time=#1,page=#2,separator=space", "R 1001, R 1002"),
+    shape(
+        "PostgreSQL, relation and block",
+        "relfilenode,forknum,block,isdirty\n16384,0,7,t\n16384,1,7,f",
+        "volume=relfilenode,volume=forknum,page=block,write=isdirty",
+        "W 7, R 2:7",
+    ),
+    shape(
+        "InnoDB, tablespace and page", "space,page_no,op\n4,7,write\n5,7,read", "volume=space,page=page_no,write=op",
+        "W 7, R 2:7",
+    ),
+    shape(
+        "perf, PEBS, Prospero: hexadecimal", "W 0x7f10\nR 7f11", "write=#1,page=#2:hex,separator=space,names=no",
+        "W 32528, R 32529",
+    ),
+    shape(
+        "Windows, 100 ns since 1601", "when;op;offset;bytes\n128166372003061629;Write;8192;4096",
+        "time=when:filetime,write=op,offset=offset,size=bytes", "W 2",
+    ),
+    shape(
+        "A log with dates and words of its own",
+        "at\tevent\tblk\n2024-02-29T23:59:59.5Z\tpage_in\t7\n2024-03-01T00:00:00Z\tpage_out\t7\n2024-03-01T00:00:01Z\tsync\t",
+        "time=at:date,write=event:page_out,read=event:page_in,page=blk",
+        "R 7, W 7",
+    ),
+    shape(
+        "Excel with semicolons, comments before", "! exported\npage;write\n7;1\n8;0", "page=page,write=write,comment=!",
+        "W 7, R 8",
+    ),
+    shape("counts instead of references", "page,hits\n7,2\n8,1", "page=page,repeat=hits", "R 7, R 7, R 8"),
+    shape(
+        "tables of DuckDB, pandas or polars, in Parquet too",
+        "dev,lba,nblk,op\nsda,8,8,WRITE\nsda,8,8,UNMAP\nsdb,8,8,READ",
+        "volume=dev,offset=lba:512,size=nblk:512,write=op",
+        "W 1, R 2:1",
+    ),
+];
 
 /// The columns that hold the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageColumns {
-    Page(String),
+    Page(String, PageKind),
     Bytes { offset: ByteColumn, size: Option<ByteColumn> },
 }
 
@@ -69,23 +231,67 @@ pub(crate) struct TimeColumn {
     pub(crate) unit: TimeUnit,
 }
 
-const ROLES: [&str; 9] = ["page", "offset", "size", "write", "read", "skip", "class", "time", "volume"];
-const VOLUME: usize = 8;
+const ROLES: [&str; 14] = [
+    "page", "offset", "size", "write", "read", "skip", "class", "time", VOLUME, "repeat", "separator", "comment", "names",
+    "quotes",
+];
+const VOLUME: &str = "volume";
 
 impl FromStr for Columns {
     type Err = TraceError;
 
     fn from_str(text: &str) -> Result<Columns, TraceError> {
-        Columns::parse(text).map_err(|problem| TraceError::Mapping { problem: one_line(&problem) })
+        let hidden = escaped(text);
+        Columns::parse(&hidden)
+            .map_err(|problem| TraceError::Mapping { problem: one_line(&plain(&problem)) })
+            .map(Columns::plain)
     }
+}
+
+/// Signs with a meaning here, and what stands for them while a text is parsed in which a backslash is before them.
+const ESCAPES: [(char, char); 4] = [('\\', '\u{F0000}'), (',', '\u{F0001}'), (':', '\u{F0002}'), ('|', '\u{F0003}')];
+
+fn escaped(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut hidden = String::with_capacity(text.len());
+    while let Some(letter) = letters.next() {
+        let next = letters.clone().next().filter(|_| letter == '\\');
+        match ESCAPES.iter().find(|(sign, _)| Some(*sign) == next) {
+            Some((_, instead)) => {
+                letters.next();
+                hidden.push(*instead);
+            }
+            None => hidden.push(letter),
+        }
+    }
+    hidden
+}
+
+/// The text with its signs.
+fn plain(text: &str) -> String {
+    let sign = |letter: char| ESCAPES.iter().find(|(_, instead)| *instead == letter).map_or(letter, |(sign, _)| *sign);
+    text.chars().map(sign).collect()
+}
+
+/// The text with a backslash before each sign that would have a meaning.
+pub(crate) fn spelled(text: &str) -> String {
+    let mut spelled = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if ESCAPES.iter().any(|(sign, _)| *sign == letter) {
+            spelled.push('\\');
+        }
+        spelled.push(letter);
+    }
+    spelled
 }
 
 impl Columns {
     /// Parses a mapping; the error says what is wrong.
     fn parse(text: &str) -> Result<Columns, String> {
-        let ([page, offset, size, write, read, skip, class, time, _], volumes) = columns_by_role(text)?;
-        let pages = match (page, offset, size) {
-            (Some(page), None, None) => PageColumns::Page(page.to_owned()),
+        let given = columns_by_role(text)?;
+        let of = |role: &str| given.iter().find(|(it, _)| *it == role).map(|(_, column)| *column);
+        let pages = match (of("page"), of("offset"), of("size")) {
+            (Some(page), None, None) => PageColumns::page(page),
             (None, Some(offset), size) => {
                 PageColumns::Bytes { offset: ByteColumn::parse(offset)?, size: size.map(ByteColumn::parse).transpose()? }
             }
@@ -96,8 +302,8 @@ impl Columns {
                 return Err("neither page nor offset is given".to_owned());
             }
         };
-        let mut write = write.map(WriteColumn::parse);
-        for (role, text) in [("read", read), ("skip", skip)].into_iter().filter_map(|(role, text)| Some((role, text?))) {
+        let mut write = of("write").map(WriteColumn::parse);
+        for (role, text) in ["read", "skip"].into_iter().filter_map(|role| Some((role, of(role)?))) {
             let WriteColumn { column, values, .. } = WriteColumn::parse(text);
             let Some(write) = &mut write else {
                 return Err(format!("{role}= goes with write=COLUMN:VALUE"));
@@ -130,49 +336,120 @@ impl Columns {
         }
         Ok(Columns {
             pages,
-            volumes: volumes.into_iter().map(str::to_owned).collect(),
+            volumes: given.iter().filter(|(role, _)| *role == VOLUME).map(|(_, column)| (*column).to_owned()).collect(),
             write,
-            class: class.map(str::to_owned),
-            time: time.map(TimeColumn::parse).transpose()?,
+            class: of("class").map(str::to_owned),
+            time: of("time").map(TimeColumn::parse).transpose()?,
+            repeat: of("repeat").map(str::to_owned),
+            layout: Layout::parse(of("separator"), of("comment"), [("names", of("names")), ("quotes", of("quotes"))])?,
         })
     }
 }
 
 impl Columns {
+    /// With the signs that were hidden.
+    fn plain(mut self) -> Columns {
+        let write = self.write.iter_mut().flat_map(|write| {
+            let values = write.values.iter_mut().chain(&mut write.reads).chain(&mut write.skipped);
+            std::iter::once(&mut write.column).chain(values)
+        });
+        let (page, size) = match &mut self.pages {
+            PageColumns::Page(page, _) => (page, None),
+            PageColumns::Bytes { offset, size } => (&mut offset.column, size.as_mut().map(|size| &mut size.column)),
+        };
+        let time = self.time.as_mut().map(|time| &mut time.column);
+        let others = [Some(page), size, self.class.as_mut(), time, self.repeat.as_mut()];
+        for text in write.chain(others.into_iter().flatten()).chain(&mut self.volumes) {
+            *text = plain(text);
+        }
+        self
+    }
+
+    /// `--columns` with these, as a shell takes it.
+    pub(crate) fn option(&self) -> String {
+        let text = self.to_string();
+        match text.chars().all(|letter| letter.is_alphanumeric() || "=,:#_-./+@%".contains(letter)) {
+            true => format!("--columns {text}"),
+            false => format!("--columns '{}'", text.replace('\'', "'\\''")),
+        }
+    }
+
     /// The names of all columns that are read.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let (page, size) = match &self.pages {
-            PageColumns::Page(page) => (page, None),
+            PageColumns::Page(page, _) => (page, None),
             PageColumns::Bytes { offset, size } => (&offset.column, size.as_ref().map(|size| &size.column)),
         };
         let write = self.write.as_ref().map(|write| &write.column);
         let time = self.time.as_ref().map(|time| &time.column);
-        [Some(page), size, write, self.class.as_ref(), time].into_iter().flatten().chain(&self.volumes)
+        [Some(page), size, write, self.class.as_ref(), time, self.repeat.as_ref()].into_iter().flatten().chain(&self.volumes)
+    }
+
+    /// The names of columns in which numbers stand.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = &String> {
+        let (page, size) = match &self.pages {
+            PageColumns::Page(page, PageKind::Number) => (Some(page), None),
+            PageColumns::Page(..) => (None, None),
+            PageColumns::Bytes { offset, size } => (Some(&offset.column), size.as_ref().map(|size| &size.column)),
+        };
+        let time = self.time.as_ref().filter(|time| time.unit != TimeUnit::Date).map(|time| &time.column);
+        [page, size, time, self.repeat.as_ref()].into_iter().flatten()
     }
 }
 
-/// The text given for each of the [`ROLES`], and all of the volumes.
-fn columns_by_role(text: &str) -> Result<([Option<&str>; 9], Vec<&str>), String> {
-    let mut columns: [Option<&str>; 9] = [None; 9];
-    let mut volumes = Vec::new();
+/// What is given for each of the [`ROLES`], of which volumes may be given several times.
+fn columns_by_role(text: &str) -> Result<Vec<(&'static str, &str)>, String> {
+    let mut given: Vec<(&'static str, &str)> = Vec::new();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let Some((role, column)) = item.split_once('=') else {
             return Err(format!("'{item}' is not of the form page=COLUMN"));
         };
         let (role, column) = (role.trim(), column.trim());
-        let Some(at) = ROLES.iter().position(|&other| other == role) else {
+        let Some(&role) = ROLES.iter().find(|&&other| other == role) else {
             return Err(format!("'{role}' is nothing that a column can be{}", did_you_mean(role, ROLES)));
         };
         if column.is_empty() {
             return Err(format!("{role}= names no column"));
         }
-        if at == VOLUME {
-            volumes.push(column);
-        } else if columns[at].replace(column).is_some() {
+        if role != VOLUME && given.iter().any(|(other, _)| *other == role) {
             return Err(format!("'{role}' is given twice"));
         }
+        given.push((role, column));
     }
-    Ok((columns, volumes))
+    Ok(given)
+}
+
+impl Layout {
+    fn parse(separator: Option<&str>, comment: Option<&str>, flags: [(&str, Option<&str>); 2]) -> Result<Layout, String> {
+        let sign = |text: &str| match plain(text).as_bytes() {
+            [sign] if sign.is_ascii_punctuation() && *sign != b'"' => Ok(*sign),
+            _ => Err(format!("'{text}' is no sign such as ; or #")),
+        };
+        let separator = separator.map(|text| {
+            let named = SEPARATORS.iter().find(|(name, _)| *name == text).map(|(_, sign)| *sign);
+            named.map_or_else(|| sign(text).map_err(|error| format!("{error}, nor comma, semicolon, tab, bar or space")), Ok)
+        });
+        let [names, quotes] = flags.map(|(role, text)| match text {
+            None => Ok(None),
+            Some("yes") => Ok(Some(true)),
+            Some("no") => Ok(Some(false)),
+            Some(text) => Err(format!("{role}={text} is neither {role}=yes nor {role}=no")),
+        });
+        Ok(Layout {
+            separator: separator.transpose()?,
+            comment: comment.map(sign).transpose()?,
+            names: names?,
+            quotes: quotes?,
+        })
+    }
+}
+
+impl PageColumns {
+    fn page(text: &str) -> PageColumns {
+        let kind = PAGE_KINDS.iter().find_map(|(suffix, kind)| Some((text.strip_suffix(suffix)?, *kind)));
+        let (column, kind) = kind.filter(|(column, _)| !column.is_empty()).unwrap_or((text, PageKind::Number));
+        PageColumns::Page(column.trim_end().to_owned(), kind)
+    }
 }
 
 impl ByteColumn {
@@ -194,7 +471,9 @@ impl TimeColumn {
         };
         match TimeUnit::of_name(unit.trim()) {
             Some(unit) if !column.is_empty() => Ok(TimeColumn { column: column.trim_end().to_owned(), unit }),
-            _ => Err(format!("'{unit}' is no unit of time; behind the colon stands s, ms, us or ns, as in time=ts:ms")),
+            _ => Err(format!(
+                "'{unit}' is no unit of time; behind the colon stands s, ms, us, ns, filetime or date, as in time=ts:ms"
+            )),
         }
     }
 }
@@ -222,41 +501,47 @@ impl fmt::Display for Columns {
     /// The spelling that [`FromStr`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = |measure: &ByteColumn| match measure.unit {
-            // A colon in the name would be mistaken for the one before a unit.
-            1 if !measure.column.contains(':') => measure.column.clone(),
-            unit => format!("{}:{unit}", measure.column),
+            1 => spelled(&measure.column),
+            unit => format!("{}:{unit}", spelled(&measure.column)),
         };
-        match &self.pages {
-            PageColumns::Page(column) => write!(formatter, "page={column}")?,
+        let values = |values: &[String]| values.iter().map(|value| spelled(value)).collect::<Vec<_>>().join("|");
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        let mut items = match &self.pages {
+            PageColumns::Page(column, kind) => {
+                let suffix = PAGE_KINDS.iter().find(|(_, it)| it == kind).map_or("", |(suffix, _)| suffix);
+                vec![format!("page={}{suffix}", spelled(column))]
+            }
             PageColumns::Bytes { offset, size } => {
-                write!(formatter, "offset={}", measure(offset))?;
-                if let Some(size) = size {
-                    write!(formatter, ",size={}", measure(size))?;
-                }
+                let size = size.as_ref().map(|size| format!("size={}", measure(size)));
+                [Some(format!("offset={}", measure(offset))), size].into_iter().flatten().collect()
+            }
+        };
+        items.extend(self.volumes.iter().map(|volume| format!("volume={}", spelled(volume))));
+        if let Some(WriteColumn { column, values: writes, reads, skipped }) = &self.write {
+            let column = spelled(column);
+            items.push(match writes.is_empty() {
+                true => format!("write={column}"),
+                false => format!("write={column}:{}", values(writes)),
+            });
+            for (role, listed) in [("read", reads), ("skip", skipped)].into_iter().filter(|(_, listed)| !listed.is_empty()) {
+                items.push(format!("{role}={column}:{}", values(listed)));
             }
         }
-        for volume in &self.volumes {
-            write!(formatter, ",volume={volume}")?;
-        }
-        if let Some(WriteColumn { column, values, reads, skipped }) = &self.write {
-            write!(formatter, ",write={column}")?;
-            if !values.is_empty() {
-                write!(formatter, ":{}", values.join("|"))?;
-            }
-            for (role, values) in [("read", reads), ("skip", skipped)].into_iter().filter(|(_, values)| !values.is_empty()) {
-                write!(formatter, ",{role}={column}:{}", values.join("|"))?;
-            }
-        }
-        if let Some(class) = &self.class {
-            write!(formatter, ",class={class}")?;
-        }
-        if let Some(TimeColumn { column, unit }) = &self.time {
-            write!(formatter, ",time={column}")?;
-            if *unit != TimeUnit::Seconds || column.contains(':') {
-                write!(formatter, ":{}", unit.name())?;
-            }
-        }
-        Ok(())
+        items.extend(self.class.iter().map(|class| format!("class={}", spelled(class))));
+        items.extend(self.time.iter().map(|TimeColumn { column, unit }| match unit {
+            TimeUnit::Seconds => format!("time={}", spelled(column)),
+            unit => format!("time={}:{}", spelled(column), unit.name()),
+        }));
+        items.extend(self.repeat.iter().map(|repeat| format!("repeat={}", spelled(repeat))));
+        let Layout { separator, comment, names, quotes } = self.layout;
+        items.extend(separator.map(|separator| match SEPARATORS.iter().find(|(_, sign)| *sign == separator) {
+            Some((name, _)) => format!("separator={name}"),
+            None => format!("separator={}", spelled(&char::from(separator).to_string())),
+        }));
+        items.extend(comment.map(|comment| format!("comment={}", spelled(&char::from(comment).to_string()))));
+        items.extend(names.map(|names| format!("names={}", yes(names))));
+        items.extend(quotes.map(|quotes| format!("quotes={}", yes(quotes))));
+        formatter.write_str(&items.join(","))
     }
 }
 
@@ -274,12 +559,18 @@ mod tests {
             "offset=sector:512,size=sectors:512,write=rwbs:W|WS",
             "page=blk,write=op:W,time=ts",
             "page=blk,class=c,time=ts:us",
-            "page=blk,time=a:b:s",
+            r"offset=a\:b,size=a\,b:512,time=a\:b",
+            r"page=blk,write=op\:x:block\:rq|R\|P|a\\b",
             "page=#3,volume=#1,volume=host,write=#2:W|WS,read=#2:R,skip=#2:*",
+            "page=a:hex,time=#1:filetime,repeat=n,separator=space,comment=#,names=no",
+            "page=key:text,time=when:date,separator=\\:,names=yes,quotes=no",
         ] {
             let columns: Columns = text.parse().unwrap();
             assert_eq!(columns.to_string(), text);
         }
+        assert_eq!("page=a,time=a:b:s".parse::<Columns>().unwrap().time.unwrap().column, "a:b");
+        let bars: Columns = r"page=p,write=op:a\|b".parse().unwrap();
+        assert_eq!(bars.option(), r"--columns 'page=p,write=op:a\|b'");
         let columns: Columns = " write = op , page = block no ".parse().unwrap();
         assert_eq!(columns.to_string(), "page=block no,write=op");
     }
@@ -299,6 +590,9 @@ mod tests {
             ("offset=a:x", "no number of bytes"),
             ("page=a,time=t:h", "'h' is no unit of time"),
             ("page=a,time=:s", "no unit of time"),
+            ("page=a,separator=xy", "no sign such as ; or #, nor comma"),
+            ("page=a,comment=x", "no sign"),
+            ("page=a,names=1", "neither names=yes nor"),
             ("page=a,read=op:R", "goes with write="),
             ("page=a,write=op:W,read=other:R", "the column of write="),
             ("page=a,write=op,read=op:R", "names no values beside read="),

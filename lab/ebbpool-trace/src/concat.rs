@@ -12,15 +12,23 @@ use crate::supplied::LONGEST_FILL;
 /// Opens the part with the given number.
 pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> + Send>;
 
-/// One trace of `parts` parts.
+/// Parts of several databases, at most 64: the pages of each begin at a multiple of this.
+const PART: u64 = 1 << 58;
+
+/// One trace of `parts` parts; `apart` if no page of one is one of another.
 ///
 /// Metadata on which not all parts agree is dropped, with a note. Every part is
 /// opened once at the beginning, so that a missing part, or one damaged at its head,
 /// is reported before hours of work.
-pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceError> {
+pub(crate) fn concat((parts, apart): (usize, bool), open: OpenPart) -> Result<OpenedTrace, TraceError> {
     let mut first = open(0)?;
+    if apart && parts as u64 > u64::MAX / PART + 1 {
+        let problem = format!("has {parts} parts; at most 64 databases can be kept side by side (--apart)");
+        return Err(TraceError::Columns { file: "the trace".to_owned(), problem });
+    }
+    let mut pages = first.metadata.database_pages;
     let mut dropped: Vec<&str> = Vec::new();
-    let mut classes = ConcatenatedClasses::new(first.decoder.classes());
+    let mut classes = ConcatenatedClasses::new(first.decoder.classes(), apart);
     let mut has_requests = first.decoder.has_requests();
     for part in 1..parts {
         let next = open(part)?;
@@ -28,12 +36,13 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
         has_requests |= next.decoder.has_requests();
         first.references = first.references.zip(next.references).and_then(|(before, more)| before.checked_add(more));
         first.notes.extend(next.notes);
+        pages = pages.zip(next.metadata.database_pages).and_then(|(before, more)| before.checked_add(more));
         let Metadata { name, page_size, database_pages, below_cache } = &mut first.metadata;
         *below_cache |= next.metadata.below_cache;
         for (differs, what) in [
             (drop_different(name, next.metadata.name), "the name"),
             (drop_different(page_size, next.metadata.page_size), "the page size"),
-            (drop_different(database_pages, next.metadata.database_pages), "the database's pages"),
+            (!apart && drop_different(database_pages, next.metadata.database_pages), "the database's pages"),
         ] {
             if differs && !dropped.contains(&what) {
                 dropped.push(what);
@@ -43,8 +52,16 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
     if !dropped.is_empty() {
         first.notes.push(format!("the parts do not agree on {}, which is dropped", dropped.join(" and ")));
     }
+    match apart {
+        true => first.metadata.database_pages = pages,
+        false => first.notes.push(
+            "equal page numbers in the parts are one page, as in parts of one recording (--apart if they are of several databases)"
+                .to_owned(),
+        ),
+    }
     Ok(OpenedTrace {
         decoder: Box::new(ConcatenatedParts {
+            apart,
             current: first.decoder,
             number: 0,
             parts,
@@ -74,10 +91,10 @@ enum ConcatenatedClasses {
 }
 
 impl ConcatenatedClasses {
-    fn new(first: Option<PageClasses>) -> ConcatenatedClasses {
+    fn new(first: Option<PageClasses>, apart: bool) -> ConcatenatedClasses {
         match first {
-            // These are complete before the first reference.
-            Some(classes) if classes.ranges().is_empty() => {
+            // These are complete before the first reference. Ranges of pages are those of one part.
+            Some(classes) if apart || classes.ranges().is_empty() => {
                 let mut common = CommonClasses::default();
                 common.enter(&classes);
                 ConcatenatedClasses::Common(common)
@@ -103,6 +120,8 @@ impl ConcatenatedClasses {
 }
 
 struct ConcatenatedParts {
+    /// True if no page of a part is one of another.
+    apart: bool,
     current: Box<dyn Decode>,
     number: usize,
     parts: usize,
@@ -178,6 +197,14 @@ impl Decode for ConcatenatedParts {
                 if let Some(common) = &mut self.requests {
                     piece.requests.resize(piece.pages.len(), RequestDetail::default());
                     common.renumber(&mut piece.requests);
+                }
+                if self.apart {
+                    let first = self.number as u64 * PART;
+                    if let Some(page) = piece.pages.iter().find(|page| **page >= PART) {
+                        let problem = format!("has page {page}; with --apart pages are below 2^58");
+                        return Err(TraceError::Columns { file: format!("part {}", self.number + 1), problem });
+                    }
+                    piece.pages.iter_mut().for_each(|page| *page += first);
                 }
                 batch.append(&mut piece);
             }

@@ -27,6 +27,8 @@ impl ContentHasher {
             bad_lines,
             skip,
             limit,
+            below_cache,
+            apart,
         } = options;
         let mut hasher = ContentHasher(blake3::Hasher::new());
         hasher.field("ebbpool trace", b"1");
@@ -39,6 +41,13 @@ impl ContentHasher {
         match limit {
             Some(limit) => hasher.field("limit", &limit.to_le_bytes()),
             None => hasher.field("limit", b""),
+        }
+        // Only where it is given, so that the keys of results stored before stay valid.
+        if let Some(below_cache) = below_cache {
+            hasher.field("below cache", &[u8::from(*below_cache)]);
+        }
+        if *apart {
+            hasher.field("apart", b"");
         }
         hasher
     }

@@ -278,6 +278,16 @@ pub enum TraceError {
         /// What the user can do.
         remedy: &'static str,
     },
+    /// A file in a form of which another program makes one that is read.
+    #[error("{file}: {content}, which is not read; {remedy} {file} | ebbpool … - reads what it holds")]
+    Packed {
+        /// The file as the user named it.
+        file: String,
+        /// What it is.
+        content: &'static str,
+        /// The other program.
+        remedy: &'static str,
+    },
     /// An output that would replace a file that the command reads.
     #[error("{file} is read by this command, which would overwrite it; write to another file")]
     OutputIsInput {

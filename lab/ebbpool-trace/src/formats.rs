@@ -17,6 +17,7 @@ mod records;
 mod requests;
 mod rocksdb;
 mod spc;
+mod table;
 mod text;
 mod thrift;
 mod times;
@@ -81,6 +82,8 @@ pub(crate) struct Decoding<'a> {
     pub(crate) columns: OptionalColumns,
     /// The volumes of the parts before.
     pub(crate) volumes: VolumeNames,
+    /// Texts that name pages, of the parts before.
+    pub(crate) keys: VolumeNames,
 }
 
 /// A trace ready to be decoded.
@@ -300,16 +303,19 @@ impl Format {
 
     /// Determines the format of a trace: by its magic, else as the user requested, else by
     /// its name, else by a guess. Also returns a note for the user, if there is one.
-    pub(crate) fn recognise(stream: &mut Stream, requested: Option<Format>) -> Result<(Format, Option<String>), TraceError> {
+    pub(crate) fn recognise(stream: &mut Stream, options: &ReadOptions) -> Result<(Format, Option<String>), TraceError> {
         /// Enough for the first line after a page of comments.
         const HEAD: usize = 1 << 13;
         let label = stream.label().to_owned();
+        let requested = options.format;
         let named = stream.path().and_then(Format::of_name);
         let compressed = stream.path().and_then(|path| Codec::of_name(path).0);
         let actual = stream.codec();
         let head = stream.head(HEAD)?;
         let by_content = |test: fn(Format, &[u8]) -> bool| Format::ALL.iter().copied().find(|&format| test(format, head));
-        if let Some(format) = by_content(|format, head| (format.entry().magic)(head)) {
+        // Only the lines of other formats look like some of CSV, too.
+        let has_columns = requested == Some(Format::Csv) && options.columns.is_some() && is_text(head);
+        if let Some(format) = by_content(|format, head| (format.entry().magic)(head)).filter(|_| !has_columns) {
             let note = requested
                 .filter(|&other| other != format)
                 .map(|other| format!("{label}: is {format} by its first bytes; read as such and not as {other}"));
@@ -322,6 +328,11 @@ impl Format {
                 content: actual.map_or("not compressed", Codec::name),
                 remedy: "rename it",
             });
+        }
+        // A trace of words or records may begin with any bytes.
+        let is_binary = |format: Format| matches!(format, Format::U32 | Format::OracleGeneral | Format::Lcs | Format::Vscsi);
+        if let Some((content, remedy)) = packed(head).filter(|_| !requested.or(named).is_some_and(is_binary)) {
+            return Err(TraceError::Packed { file: label, content, remedy });
         }
         if let Some(format) = requested {
             return Ok((format, None));
@@ -346,6 +357,9 @@ impl Format {
                 formats: Format::list(),
             });
         }
+        if options.columns.is_some() && is_text(head) {
+            return Ok((Format::Csv, None));
+        }
         if let Some(format) = by_content(|format, head| (format.entry().resembles)(head)) {
             let note = format!(
                 "{label}: its name shows no trace format, but it looks like {format}; read as such (--trace-format to choose)"
@@ -357,6 +371,21 @@ impl Format {
             problem: "neither its name nor its content shows a trace format",
             formats: Format::list(),
         })
+    }
+}
+
+/// What a file is that another program can make readable, and that program.
+fn packed(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    const UTF_16: (&str, &str) = ("is a text in UTF-16", "iconv -f UTF-16 -t UTF-8");
+    match head {
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(("is compressed with bzip2", "bzcat")),
+        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(("is compressed with xz", "xzcat")),
+        [0x04, 0x22, 0x4D, 0x18, ..] => Some(("is compressed with lz4", "lz4 -dc")),
+        [b'P', b'K', 3, 4, ..] => Some(("is a zip archive", "unzip -p")),
+        [b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C, ..] => Some(("is a 7z archive", "7z x -so")),
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Some(UTF_16),
+        _ if head.get(257..262) == Some(b"ustar") => Some(("is a tar archive", "tar -xOf")),
+        _ => None,
     }
 }
 

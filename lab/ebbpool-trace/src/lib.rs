@@ -44,7 +44,20 @@ mod panics;
 mod reader;
 mod reference;
 mod ring;
-pub mod samples;
+/// Sample traces of a real database in the native format, compiled into the program.
+///
+/// `traces/README.md` says how they were recorded. A [`Source`](crate::Source) reads one with
+/// [`embedded`](crate::Source::embedded).
+pub mod samples {
+    /// TPC-C: 1,000,000 references.
+    pub static PG_TPCC: &[u8] = include_bytes!("../traces/pg-tpcc.parquet");
+
+    /// pgbench, the workload of TPC-B: 300,000 references.
+    pub static PG_TPCB: &[u8] = include_bytes!("../traces/pg-tpcb.parquet");
+
+    /// TATP, which papers call TM1: 300,000 references.
+    pub static PG_TATP: &[u8] = include_bytes!("../traces/pg-tatp.parquet");
+}
 mod source;
 pub mod stats;
 mod stored_trace;
@@ -56,7 +69,7 @@ mod writer;
 pub use arrivals::RecordedArrivals;
 pub use bad_lines::LateNote;
 pub use classes::ClassNumbers;
-pub use columns::Columns;
+pub use columns::{Columns, TABLE_SHAPES, TableShape};
 pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;

@@ -44,6 +44,12 @@ pub struct ReadOptions {
     pub skip: u64,
     /// The largest number of references to read.
     pub limit: Option<u64>,
+    /// Whether the trace was recorded [below a cache](crate::Metadata::below_cache); as format, columns and metadata say if this is
+    /// `None`.
+    pub below_cache: Option<bool>,
+    /// True if the parts of a trace are of several databases: no page of one is one of another. Otherwise equal page numbers are
+    /// the same page.
+    pub apart: bool,
 }
 
 /// The name of standard input as a trace.
@@ -262,12 +268,12 @@ impl Source {
     /// As [`open`](Source::open).
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
-        let (bad_lines, volumes) = (BadLines::new(options.bad_lines, left_out), VolumeNames::default());
+        let (bad_lines, names) = (BadLines::new(options.bad_lines, left_out), Default::default());
         let opened = if parts.len() == 1 {
-            self.open_part(0, &bad_lines, &volumes, columns)?
+            self.open_part(0, &bad_lines, &names, columns)?
         } else {
             let source = self.clone();
-            concat(parts.len(), Box::new(move |part| source.open_part(part, &bad_lines, &volumes, columns)))?
+            concat((parts.len(), options.apart), Box::new(move |part| source.open_part(part, &bad_lines, &names, columns)))?
         };
         Ok(Reader::new(opened, options))
     }
@@ -276,7 +282,7 @@ impl Source {
         &self,
         part: usize,
         bad_lines: &BadLines,
-        volumes: &VolumeNames,
+        (volumes, keys): &(VolumeNames, VolumeNames),
         columns: OptionalColumns,
     ) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
@@ -293,21 +299,29 @@ impl Source {
             PartOrigin::Nested(source) => source.open_with(columns)?.into(),
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
-                let (format, note) = Format::recognise(&mut stream, options.format)?;
-                if options.columns.is_some() && format != Format::Csv {
+                let (format, note) = Format::recognise(&mut stream, options)?;
+                if options.columns.is_some() && !matches!(format, Format::Csv | Format::Native) {
                     let problem = format!("has the columns of a {format} trace, and --columns is for CSV (--trace-format csv)");
                     return Err(TraceError::Columns { file: label.clone(), problem });
                 }
-                let decoding = Decoding { options, bad_lines: bad_lines.in_part(part), columns, volumes: volumes.clone() };
+                let decoding = Decoding {
+                    options,
+                    bad_lines: bad_lines.in_part(part),
+                    columns,
+                    volumes: volumes.clone(),
+                    keys: keys.clone(),
+                };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);
                 opened
             }
         };
-        match options.page_size {
-            Some(page_size) => fold(opened, label, page_size.get()),
-            None => Ok(opened),
-        }
+        let mut opened = match options.page_size {
+            Some(page_size) => fold(opened, label, page_size.get())?,
+            None => opened,
+        };
+        opened.metadata.below_cache = options.below_cache.unwrap_or(opened.metadata.below_cache);
+        Ok(opened)
     }
 
     /// True if [`page_probabilities`](Source::page_probabilities) are known: for a single generator whose references
@@ -360,7 +374,7 @@ impl Source {
                 PartOrigin::Nested(source) => formats.extend(source.formats()?),
                 PartOrigin::StoredTrace(stored) => {
                     let mut stream = stored.stream(label)?;
-                    let (format, _) = Format::recognise(&mut stream, options.format)?;
+                    let (format, _) = Format::recognise(&mut stream, options)?;
                     formats.push(Some(format));
                 }
             }
@@ -387,13 +401,13 @@ impl Source {
             return Ok(None);
         }
         let columns = OptionalColumns { requests: true, ..OptionalColumns::default() };
-        let (bad_lines, volumes) = (BadLines::new(options.bad_lines, left_out), VolumeNames::default());
+        let (bad_lines, names) = (BadLines::new(options.bad_lines, left_out), Default::default());
         let mut sum = RecordedArrivals::default();
         for (number, part) in parts.iter().enumerate() {
             let arrivals = match &part.origin {
                 PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
                 _ => {
-                    let opened = self.open_part(number, &bad_lines, &volumes, columns)?;
+                    let opened = self.open_part(number, &bad_lines, &names, columns)?;
                     RecordedArrivals::read(&mut Reader::new(opened, options), warmup)?
                 }
             };
@@ -490,7 +504,7 @@ impl Source {
                 PartOrigin::Nested(source) => hasher.base(&source.content_key()?),
                 PartOrigin::StoredTrace(stored) => {
                     let mut stream = stored.stream(label)?;
-                    let (format, _) = Format::recognise(&mut stream, options.format)?;
+                    let (format, _) = Format::recognise(&mut stream, options)?;
                     hasher.bytes(label, format, stored.raw(label)?)?;
                     if let Some(beside) = stored.path().and_then(|path| format.sidecar(path)) {
                         hasher.sidecar(&beside)?;

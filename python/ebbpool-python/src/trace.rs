@@ -36,6 +36,8 @@ pub(crate) struct Reading {
     skip: u64,
     limit: Option<u64>,
     skip_bad_lines: u64,
+    below_cache: Option<bool>,
+    apart: bool,
 }
 
 impl Reading {
@@ -59,6 +61,8 @@ impl Reading {
             bad_lines: self.skip_bad_lines,
             skip: self.skip,
             limit: self.limit,
+            below_cache: self.below_cache,
+            apart: self.apart,
         })
     }
 }

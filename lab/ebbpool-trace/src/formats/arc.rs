@@ -54,7 +54,7 @@ impl ParseLine for LineParser {
             return Ok(None);
         };
         let last = first.checked_add(behind_first).ok_or("blocks below 2^64")?;
-        Ok(Some(ForeignRequest { pages: first..=last, write: false, class: 0, time_us: None }))
+        Ok(Some(ForeignRequest { pages: first..=last, write: false, class: 0, time_us: None, repeat: 1 }))
     }
 }
 

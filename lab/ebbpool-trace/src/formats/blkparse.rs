@@ -42,8 +42,12 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let what = "blkparse counts sectors of 512 bytes";
     let volumes = Volumes::new(&stream, decoding, what)?;
     let lines = Lines::new(stream, decoding)?;
-    let parser =
-        LineParser { volumes, devices: Names::of_reading(decoding), classes: VolumeClasses::default(), in_summary: false };
+    let parser = LineParser {
+        volumes,
+        devices: Names::of_reading(&decoding.volumes),
+        classes: VolumeClasses::default(),
+        in_summary: false,
+    };
     Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
 }
 

@@ -67,7 +67,8 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         // A trace without lines may have any version.
         NextLine::Line(None) | NextLine::End => Version::Timed,
     };
-    let parser = LineParser { version, volumes, files: Names::of_reading(decoding), classes: VolumeClasses::default() };
+    let parser =
+        LineParser { version, volumes, files: Names::of_reading(&decoding.volumes), classes: VolumeClasses::default() };
     Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
 }
 

@@ -45,7 +45,12 @@ impl LineParser {
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
     let lines = Lines::new(stream, decoding)?;
-    Ok(lines::opened(lines, LineParser::new(volumes, Names::of_reading(decoding)), Some(volumes.page_size), Vec::new()))
+    Ok(lines::opened(
+        lines,
+        LineParser::new(volumes, Names::of_reading(&decoding.volumes)),
+        Some(volumes.page_size),
+        Vec::new(),
+    ))
 }
 
 fn magic(head: &[u8]) -> bool {
@@ -55,12 +60,19 @@ fn magic(head: &[u8]) -> bool {
         return false;
     };
     if line.request(first).is_ok() {
-        return true;
+        return is_dated(first);
     }
     // A damaged first line does not make the file a CSV, unlike a line of column names.
     let next: Vec<&[u8]> = lines.take(3).collect();
     let requests = next.iter().all(|next| line.request(next).is_ok());
-    next.len() > 1 && requests && !names_columns(first)
+    next.len() > 1 && requests && !names_columns(first) && next.iter().all(|line| is_dated(line))
+}
+
+/// True if the first field is a file time after 1632: other programs' lines have the same shape, and smaller numbers.
+fn is_dated(line: &[u8]) -> bool {
+    const IN_1632: u64 = 10_000_000_000_000_000;
+    let time = line.split(|&byte| byte == b',').next().unwrap_or_default();
+    decimal(time.trim_ascii()).is_some_and(|time| time > IN_1632)
 }
 
 /// True if every field of a line begins as a name does.

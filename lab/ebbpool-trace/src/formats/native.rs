@@ -7,6 +7,7 @@
 mod classes;
 mod integers;
 mod requests;
+mod rows;
 mod write;
 
 use std::io;
@@ -87,18 +88,29 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let file = opened(&label, stream)?;
     let footer = file.metadata();
     let schema = footer.file_metadata().schema_descr();
-    let (page_column, page) = find(&label, schema.columns(), "page")?;
-    let (write_column, write) = find(&label, schema.columns(), "write")?;
-    let page_kind = PageKind::from_column(&label, page)?;
-    if write.physical_type() != Type::BOOLEAN {
-        return Err(TraceError::Columns {
-            file: label,
-            problem: format!(
-                "column 'write' is {}, expected BOOLEAN (cast it, as in SQL's `write = 1 AS write`)",
-                write.physical_type()
-            ),
-        });
-    }
+    let pairs = footer.file_metadata().key_value_metadata();
+    let metadata = metadata_of(&label, pairs)?;
+    let found = || -> Result<_, TraceError> {
+        let (page_column, page) = find(&label, schema.columns(), "page")?;
+        let (write_column, write) = find(&label, schema.columns(), "write")?;
+        let page_kind = PageKind::from_column(&label, page)?;
+        if write.physical_type() != Type::BOOLEAN {
+            return Err(TraceError::Columns {
+                file: label.clone(),
+                problem: format!(
+                    "column 'write' is {}, expected BOOLEAN (name it with --columns, as in page=page,write=write:1)",
+                    write.physical_type()
+                ),
+            });
+        }
+        Ok((page_column, write_column, page_kind))
+    };
+    // Any table has columns with roles; a trace of this format has those of fixed names.
+    let (page_column, write_column, page_kind) = match found() {
+        Ok(columns) if decoding.options.columns.is_none() => columns,
+        Err(error) if decoding.options.columns.is_none() && !rows::has_roles(schema.columns()) => return Err(error),
+        _ => return rows::open(&label, file, metadata, decoding),
+    };
     let mut rows = 0u64;
     for group in footer.row_groups() {
         rows = u64::try_from(group.num_rows())
@@ -106,9 +118,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             .and_then(|group| rows.checked_add(group))
             .ok_or_else(|| damaged(&label, "impossible number of rows"))?;
     }
-    let pairs = footer.file_metadata().key_value_metadata();
-    let metadata = metadata_of(&label, pairs)?;
-    let mut notes = Vec::new();
+    let mut notes = rows::unread_notes(&label, schema.columns());
     let (mut class_column, mut classes) = (None, None);
     let all_columns = (label.as_str(), schema.columns());
     if decoding.columns.classes {
@@ -170,7 +180,10 @@ fn find<'a>(file: &str, columns: &'a [ColumnDescPtr], name: &str) -> Result<(usi
         Some(_) => format!("column '{name}' is a list, expected one value per row"),
         None => {
             let names: Vec<String> = columns.iter().take(20).map(|column| column.path().string()).collect();
-            format!("no column '{name}'; a native trace has 'page' and 'write', this file has {}", one_line(&names.join(", ")))
+            format!(
+                "no column '{name}'; a native trace has 'page' and 'write', this file has {} (say which with --columns, as in --columns page=blk,write=op:W)",
+                one_line(&names.join(", "))
+            )
         }
     };
     Err(TraceError::Columns { file: file.to_owned(), problem })
@@ -212,8 +225,8 @@ struct PageKind {
 impl PageKind {
     fn from_column(file: &str, column: &ColumnDescriptor) -> Result<PageKind, TraceError> {
         let wide = match column.physical_type() {
-            Type::INT32 => false,
-            Type::INT64 => true,
+            Type::INT32 if is_integer(column) => false,
+            Type::INT64 if is_integer(column) => true,
             other => {
                 return Err(TraceError::Columns {
                     file: file.to_owned(),
@@ -224,6 +237,22 @@ impl PageKind {
             }
         };
         Ok(PageKind { wide, unsigned: is_unsigned(column) })
+    }
+}
+
+/// True if a number is nothing else, such as a date or a decimal number.
+fn is_integer(column: &ColumnDescriptor) -> bool {
+    match column.logical_type_ref() {
+        Some(logical) => matches!(logical, LogicalType::Integer(_)),
+        None => !matches!(
+            column.converted_type(),
+            ConvertedType::DECIMAL
+                | ConvertedType::DATE
+                | ConvertedType::TIME_MILLIS
+                | ConvertedType::TIME_MICROS
+                | ConvertedType::TIMESTAMP_MILLIS
+                | ConvertedType::TIMESTAMP_MICROS
+        ),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const LONGEST_REQUEST: u64 = 1 << 40;
 /// Pages of one volume: the page numbers of the next volume follow these.
 const VOLUME: u64 = 1 << 48;
 /// The most volumes, so that page numbers stay below 2^64.
-const MOST_VOLUMES: u64 = u64::MAX / VOLUME + 1;
+pub(super) const MOST_VOLUMES: u64 = u64::MAX / VOLUME + 1;
 
 /// What was expected where something is not a request.
 pub(super) type Expected = &'static str;
@@ -34,12 +34,14 @@ pub(super) struct ForeignRequest {
     pub(super) class: u32,
     /// When the request was made, in µs from any moment on; `None` if the trace does not say it.
     pub(super) time_us: Option<u64>,
+    /// How often the request was made, at least once.
+    pub(super) repeat: u64,
 }
 
 impl ForeignRequest {
     /// One page.
     pub(super) fn of_page(page: u64, write: bool) -> ForeignRequest {
-        ForeignRequest { pages: page..=page, write, class: 0, time_us: None }
+        ForeignRequest { pages: page..=page, write, class: 0, time_us: None, repeat: 1 }
     }
 
     /// The request, made at this time in µs.
@@ -52,6 +54,8 @@ impl ForeignRequest {
 #[derive(Debug, Default)]
 pub(super) struct PendingRequest {
     request: Option<ForeignRequest>,
+    /// The pages of the request.
+    pages: Option<RangeInclusive<u64>>,
     /// The columns that batches have.
     columns: OptionalColumns,
     /// The latest time so far, in µs: times never run backwards.
@@ -68,6 +72,7 @@ impl PendingRequest {
     pub(super) fn begin(&mut self, request: Option<ForeignRequest>) {
         let time = request.as_ref().and_then(|request| request.time_us);
         self.now = self.now.max(time.unwrap_or(0));
+        self.pages = request.as_ref().filter(|request| request.repeat > 1).map(|request| request.pages.clone());
         self.request = request;
     }
 
@@ -77,7 +82,7 @@ impl PendingRequest {
         let Some(request) = &mut self.request else {
             return false;
         };
-        let ForeignRequest { pages, write, class, .. } = request;
+        let ForeignRequest { pages, write, class, repeat, .. } = request;
         for page in pages.by_ref().take(max - batch.len()) {
             batch.push(page, *write);
         }
@@ -88,8 +93,13 @@ impl PendingRequest {
             let detail = RequestDetail { time_us: self.now, bypass: 0 };
             batch.requests.resize(batch.len(), detail);
         }
-        if pages.is_empty() {
-            self.request = None;
+        if !pages.is_empty() {
+            return true;
+        }
+        *repeat -= 1;
+        match &self.pages {
+            Some(all) if *repeat > 0 => *pages = all.clone(),
+            _ => self.request = None,
         }
         true
     }
@@ -147,7 +157,8 @@ impl Volumes {
         pages(offset, bytes, self.page_size)
             .filter(|pages| *pages.end() < VOLUME)
             .map(|pages| {
-                Some(ForeignRequest { pages: first + pages.start()..=first + pages.end(), write, class: 0, time_us: None })
+                let pages = first + pages.start()..=first + pages.end();
+                Some(ForeignRequest { pages, write, class: 0, time_us: None, repeat: 1 })
             })
             .ok_or("an offset below 2^48 pages")
     }
@@ -190,8 +201,8 @@ pub(super) struct Names {
 
 impl Names {
     /// Goes on where the parts before have ended: the same name means the same volume.
-    pub(super) fn of_reading(decoding: &Decoding) -> Names {
-        Names { numbers: decoding.volumes.clone(), ..Names::default() }
+    pub(super) fn of_reading(numbers: &VolumeNames) -> Names {
+        Names { numbers: numbers.clone(), ..Names::default() }
     }
 
     /// The number of a name, from 0.

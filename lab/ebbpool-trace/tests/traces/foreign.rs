@@ -554,7 +554,7 @@ proptest! {
             })),
             ("p.csv", line(|(volume, sector, bytes, write)| {
                 let kind = if *write { "Write" } else { "Read" };
-                format!("1,h,{volume},{kind},{},{bytes},0\r\n", sector * 512)
+                format!("128166372003061629,h,{volume},{kind},{},{bytes},0\r\n", sector * 512)
             })),
             ("p.iolog", [b"fio version 2 iolog\n".to_vec(), line(|(volume, sector, bytes, write)| {
                 let action = if *write { "write" } else { "read" };

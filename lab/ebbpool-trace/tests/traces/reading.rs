@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use crate::common::{read_from, some, write};
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, TraceError};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError};
 use proptest::prelude::*;
 
 struct Scratch(tempfile::TempDir);
@@ -94,7 +94,7 @@ fn csv_in_other_spellings() {
     let expected = batch(&[(1, true), (2, false)]);
     for text in [
         "\u{feff}page,write\n1,true\n2,False", "\"page\";\"write\"\r\n\"1\";\"1\"\r\n2;0\r\n",
-        "write\tpage\nWRITE\t1\nread\t2\n", "page,note,write\n1,\"a, \"\"b\"\"\nc\",W\n\n2,,r\n",
+        "write\tpage\nWRITE\t1\nread\t2\n", "page,note,write\n1,\"a, \"\"b\"\" c\",W\n\n2,,r\n",
     ] {
         let path = scratch.file("b.csv", text);
         assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
@@ -103,6 +103,20 @@ fn csv_in_other_spellings() {
         assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
         assert!(notes(&path, &options("", 0))[0].contains("looks like csv"));
     }
+    // A quotation mark may enclose several lines, or be left open by a program that knows of none.
+    let path = scratch.file("q.csv", "page,note,write\n1,\"a, \"\"b\"\"\nc\",W\n\n2,,r\n");
+    let question = refusal(&path, &options("", 0));
+    assert!(question.contains("line 2") && question.contains("--columns page=page,write=write,quotes=no"), "{question}");
+    assert_eq!(read(&path, &options("page=page,write=write,quotes=yes", 0)).unwrap(), expected);
+    let path = scratch.file("q.tsv", "page\tname\twrite\n1\t\"odd\tW\n2\t\"odd\tR\n");
+    assert!(refusal(&path, &options("", 0)).contains("quotes=no"));
+    assert_eq!(read(&path, &options("page=page,write=write,quotes=no", 0)).unwrap(), expected);
+    // Excel's own line, and blanks.
+    for text in ["sep=;\npage;write\n1;w\n2;r\n", "page write\n\t 1   W \n2 r\n"] {
+        assert_eq!(read(&scratch.file("x.csv", text), &options("", 0)).unwrap(), expected, "{text}");
+    }
+    let wrong = refusal(&scratch.file("x.csv", "sep=|\npage|write\nx|w\n"), &options("", 0));
+    assert!(wrong.contains("x.csv, line 3: expected a page number"), "{wrong}");
     let zipped = zstd::encode_all(&b"page,write\n1,w\n2,r\n"[..], 3).unwrap();
     let path = scratch.file("b.csv.zst", zipped);
     assert_eq!(read(&path, &options("", 0)).unwrap(), expected);
@@ -117,7 +131,10 @@ fn requests_in_bytes_become_pages() {
     let path = scratch.file("c.csv", text);
     let reads = |pages: &[u64]| pages.iter().map(|&page| (page, false)).collect::<Vec<_>>();
     let expected = [reads(&[0]), vec![(0, true), (1, true)], reads(&[1, 2, 3, 4])];
-    let source = Source::parse_with(&path, &options("", 4096)).unwrap();
+    // A guess does not know that 4095 counts bytes.
+    let question = refusal(&path, &options("", 4096));
+    assert!(question.contains("line 3: expected a multiple of 512") && question.contains("size=size:512"), "{question}");
+    let source = Source::parse_with(&path, &options("offset=offset,size=size,write=op", 4096)).unwrap();
     for max in [1, 2, 5, 100] {
         assert_eq!(read_from(&source, max).unwrap(), batch(&expected.concat()));
     }
@@ -150,14 +167,14 @@ fn csv_that_is_refused() {
         ("blk,op\n1,R\n", "page=bkl", "no column 'bkl' (did you mean 'blk'?); the first line names blk, op"),
         ("blk,op\n1,R\n", "page=blk,write=x", "no column 'x'; the first line names blk, op"),
         ("", "", "the first line of a CSV names its columns"),
-        ("page,write\n1,R\n2,X\n", "", "line 3: expected true or false"),
+        ("page,write\n1,R\n2,X\n", "", "line 3: expected a word such as W or R"),
         ("page,write\n1,R\n\n,R\n", "", "line 4: expected a page number from 0 to 2^64-1 in column 'page', found ''"),
         ("page,write\r\n1,R\r\n\r\n-1,R\r\n", "", "line 4: expected a page number"),
         ("page,write\n1,R\n1.0,R", "", "line 3: expected a page number"),
         ("page,write\n18446744073709551616,R\n", "", "line 2: expected a page number"),
-        ("page,write\n1,R\n2\n", "", "line 3: expected 2 columns as in the first line, found '1'"),
-        ("page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n", "", "line 4: expected a page number"),
-        ("page,write\n1,R,R\n", "", "found '3'"),
+        ("page,write\n1,R\n2\n", "", "line 3: expected 2 columns as in the first line, not 1"),
+        ("page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n", "page=page,write=write,quotes=yes", "line 4: expected a page number"),
+        ("page,write\n1,R,R\n", "", "not 3"),
     ] {
         let path = scratch.file("f.csv", text);
         let message = refusal(&path, &options(columns, 0));
@@ -175,7 +192,7 @@ fn csv_that_is_refused() {
 fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
     let scratch = Scratch::new();
     let long = "z".repeat(1000);
-    let path = scratch.file("w.csv", format!("blk,op\n1,w\n2,r\n3,r\n4,\x1bq\n5,{long}\n"));
+    let path = scratch.file("w.csv", format!("blk,op\n1,k\n2,r\n3,r\n4,\x1bq\n5,{long}\n"));
     let noted = |columns: &str, limit| {
         let with = ReadOptions { limit, ..options(columns, 0) };
         let source = Source::parse_with(&path, &with).unwrap();
@@ -187,7 +204,7 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
     };
     let notes = noted("page=blk,write=op:W|write,read=op:*", None);
     assert_eq!(notes.len(), 1, "{notes:?}");
-    let text = "all references are reads, since no line has 'W', 'write' in column 'op'; the first words there are 'w', 'r', ";
+    let text = "all references are reads, since no line has 'W', 'write' in column 'op'; the first words there are 'k', 'r', ";
     assert!(notes[0].contains(text), "{notes:?}");
     assert!(notes[0].len() < 300 && !notes[0].contains('\x1b'), "{notes:?}");
     // The rest of the file may have it; a limit of all lines does not show that there is no rest.
@@ -196,9 +213,9 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
         let text = "w.csv: all references are reads, since no line read so far has 'W' in column 'op'; the first words";
         assert!(notes.len() == 1 && notes[0].contains(text), "{notes:?}");
     }
-    assert_eq!(noted("page=blk,write=op:r", Some(2)), [""; 0]);
-    assert_eq!(noted("page=blk,write=op:w,read=op:*", None), [""; 0]);
-    assert_eq!(noted("page=blk,write=op:W|w,read=op:*", None), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:r,read=op:k", Some(2)), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:k,read=op:*", None), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:W|k,read=op:*", None), [""; 0]);
 }
 
 #[test]
@@ -343,7 +360,7 @@ fn parts_form_one_trace() {
     assert_eq!(reader.references(), Some(3000));
     assert_eq!(reader.metadata().page_size, Some(4096));
     assert_eq!(reader.metadata().name.as_deref(), Some("n"));
-    assert_eq!(reader.notes(), [""; 0]);
+    assert!(reader.notes().len() == 1 && reader.notes()[0].contains("are one page"), "{:?}", reader.notes());
     for max in [1, 999, 1000, 1001, usize::MAX] {
         assert_eq!(read_from(&source, max).unwrap(), join(&[&first, &second]));
     }
@@ -355,9 +372,22 @@ fn parts_form_one_trace() {
     let reader = source.open().unwrap();
     assert_eq!((reader.references(), reader.metadata()), (None, &Metadata::default()));
     assert_eq!(
-        reader.notes(),
-        ["the parts do not agree on the name and the page size and the database's pages, which is dropped"]
+        reader.notes()[0],
+        "the parts do not agree on the name and the page size and the database's pages, which is dropped"
     );
+    // No page of one database is one of another.
+    let apart = ReadOptions { apart: true, ..ReadOptions::default() };
+    let source = Source::concat(&names(&[&a, &b]), &apart).unwrap();
+    let moved: Batch = second.iter().map(|(page, write)| (page + (1 << 58), write)).collect();
+    assert_eq!(read_from(&source, 700).unwrap(), join(&[&first, &moved]));
+    let reader = source.open().unwrap();
+    assert_eq!((reader.metadata().database_pages, reader.notes()), (Some(2002), &[][..]));
+    let far = scratch.file("far.txt", format!("R {}\n", 1u64 << 58));
+    let error = read_from(&Source::concat(&names(&[&a, &far]), &apart).unwrap(), 9).unwrap_err().to_string();
+    assert!(error.contains("part 2 has page 288230376151711744"), "{error}");
+    let keys =
+        [&apart, &ReadOptions::default()].map(|with| Source::concat(&names(&[&a, &b]), with).unwrap().content_key().unwrap());
+    assert_ne!(keys[0], keys[1]);
     // Each part is folded by its own page size.
     let source = Source::concat(&names(&[&a, &c]), &options("", 8192)).unwrap();
     let folded: Batch = first.iter().map(|(page, write)| (page / 2, write)).collect();
@@ -558,7 +588,7 @@ fn csv_of_several_volumes() {
     let merged = options("page=page,write=op,class=host", 0);
     assert_eq!(read(&path, &merged).unwrap().pages, [7; 4]);
     let notes = notes(&path, &merged);
-    assert!(notes.len() == 2 && notes[0].contains("volume=host") && notes[1].contains("volume=disk"), "{notes:?}");
+    assert!(notes.len() == 2 && notes[0].contains("volume=disk") && notes[1].contains("volume=host"), "{notes:?}");
     // The same name means the same volume in all parts of one recording, in whatever order they appear.
     let other = scratch.file("w.csv", "host,disk,page,op\nb,0,7,W\na,0,7,R\n");
     let with = options("page=page,volume=host,volume=disk,write=op", 0);
@@ -576,7 +606,7 @@ fn csv_without_names() {
     let all = batch(&[(19, true), (0, false), (1, false)]);
     assert_eq!(read(&path, &options("offset=#3,size=#4,write=#2:W", 4096)).unwrap(), all);
     let named = refusal(&path, &options("offset=77824,write=W", 4096));
-    assert!(named.contains("the column is #3"), "{named}");
+    assert!(named.contains("this one is #3"), "{named}");
     // With a line of names, numbers of columns are those of columns with names.
     let path = scratch.file("h.csv", "dev,op,off,len\n0,W,77824,4096\n1,R,0,8192\n");
     assert_eq!(read(&path, &options("offset=#3,size=len,write=op", 4096)).unwrap(), all);
@@ -597,6 +627,248 @@ fn csv_of_other_operations() {
     }
     let path = scratch.file("z.csv", "page,op\n1,0\n2,1\n");
     let question = refusal(&path, &options("", 0));
-    assert!(question.contains("write=op:1 or …,write=op:0"), "{question}");
+    assert!(
+        question.contains("--columns page=page,write=op:0, else") && question.contains("--columns page=page,write=op:1"),
+        "{question}"
+    );
     assert_eq!(read(&path, &options("page=page,write=op:0", 0)).unwrap(), batch(&[(1, true), (2, false)]));
+}
+
+/// Each table of the list has the references that it says.
+#[test]
+fn tables_that_others_publish() {
+    let scratch = Scratch::new();
+    for shape in ebbpool_trace::TABLE_SHAPES {
+        let path = scratch.file("shape.data", shape.lines);
+        let read = read(&path, &options(shape.columns, 4096)).unwrap_or_else(|error| panic!("{}: {error}", shape.whose));
+        let page = |page: u64| match page >> 48 {
+            0 => page.to_string(),
+            volume => format!("{}:{}", volume + 1, page & ((1 << 48) - 1)),
+        };
+        let found: Vec<String> =
+            read.iter().map(|(it, write)| format!("{} {}", if write { 'W' } else { 'R' }, page(it))).collect();
+        assert_eq!(found.join(", "), shape.references, "{}", shape.whose);
+        // And is a mapping as the program prints it.
+        assert_eq!(
+            shape.columns.parse::<ebbpool_trace::Columns>().unwrap().to_string().len(),
+            shape.columns.len(),
+            "{}",
+            shape.whose
+        );
+    }
+}
+
+/// Page or sector, size in sectors, volume, kind, time in ms, repetitions.
+type TableRow = (u64, u64, [usize; 2], usize, u64, u64);
+
+/// A table of requests, and how it is written down.
+#[derive(Clone, Debug)]
+struct Table {
+    rows: Vec<TableRow>,
+    /// Numbers, hexadecimal digits with and without 0x, texts, bytes, sectors, or sectors without a size.
+    pages: usize,
+    volumes: usize,
+    /// Words that are known, a word of its own, or 0 for a write.
+    words: usize,
+    has_times: bool,
+    has_repeats: bool,
+    separator: char,
+    has_names: bool,
+    has_comments: bool,
+    /// Where the columns go.
+    order: Vec<usize>,
+}
+
+impl Table {
+    const SECTORS: usize = 5;
+
+    /// The columns, `--columns`, and the values of each row.
+    fn columns(&self) -> (Vec<&'static str>, String, Vec<Vec<String>>) {
+        let mut cells: Vec<(&str, String, Vec<String>)> = Vec::new();
+        let column = |of: &dyn Fn(&TableRow) -> String| self.rows.iter().map(of).collect();
+        let skips = self.words != 2;
+        let page: (&str, Vec<String>) = match self.pages {
+            0 => ("page=@", column(&|row| row.0.to_string())),
+            1 => ("page=@", column(&|row| format!("0x{:X}", row.0))),
+            2 => ("page=@:hex", column(&|row| format!("{:x}", row.0))),
+            3 => ("page=@:text", column(&|row| format!("key-{}", row.0))),
+            4 => ("offset=@", column(&|row| (row.0 * 512).to_string())),
+            _ => ("offset=@:512", column(&|row| row.0.to_string())),
+        };
+        cells.push(("where", page.0.into(), page.1));
+        if self.pages == 4 || self.pages == Table::SECTORS {
+            let unit = if self.pages == 4 { 512 } else { 1 };
+            let role = if self.pages == 4 { "size=@" } else { "size=@:512" };
+            cells.push(("much", role.into(), column(&|row| (row.1 * unit).to_string())));
+        }
+        for volume in 0..self.volumes {
+            let names = [["a", "b", "7"], ["x", "", "ab"]];
+            let of = column(&|row| names[volume][row.2[volume]].to_string());
+            cells.push((["first", "second"][volume], "volume=@".into(), of));
+        }
+        let (role, words) = [
+            ("write=@", ["READ", "w", "unmap"]),
+            ("write=@:M|N,read=@:*,skip=@:S", ["K", "M", "S"]),
+            ("write=@:0", ["1", "0", "1"]),
+        ][self.words];
+        cells.push(("what", role.into(), column(&|row| words[if skips { row.3 } else { row.3 % 2 }].to_string())));
+        if self.has_times {
+            cells.push(("when", "time=@:ms".into(), column(&|row| format!("{}.25", row.4))));
+        }
+        if self.has_repeats {
+            cells.push(("often", "repeat=@".into(), column(&|row| row.5.to_string())));
+        }
+        cells.push(("rest", String::new(), column(&|_| "-".into())));
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        order.sort_by_key(|&at| self.order[at]);
+        let names = order.iter().map(|&at| cells[at].0).collect();
+        let roles = order.iter().enumerate().filter(|(_, at)| !cells[**at].1.is_empty());
+        let roles = roles.map(|(place, &at)| {
+            let name = if self.has_names { cells[at].0.to_owned() } else { format!("#{}", place + 1) };
+            cells[at].1.replace('@', &name)
+        });
+        let rows = (0..self.rows.len()).map(|row| order.iter().map(|&at| cells[at].2[row].clone()).collect());
+        (names, roles.collect::<Vec<_>>().join(","), rows.collect())
+    }
+
+    /// The references, and when each was made, in µs.
+    fn references(&self, page_size: u64) -> (Vec<(u64, bool)>, Vec<u64>) {
+        let (mut references, mut times) = (Vec::new(), Vec::new());
+        let (mut keys, mut volumes): (Vec<u64>, Vec<[usize; 2]>) = (Vec::new(), Vec::new());
+        let mut now = 0;
+        for &(page, size, volume, kind, time, repeats) in &self.rows {
+            let kind = if self.words == 2 { kind % 2 } else { kind };
+            if kind == 2 {
+                continue;
+            }
+            let key = keys.iter().position(|it| *it == page);
+            let pages: Vec<u64> = match self.pages {
+                0..=2 => vec![page],
+                3 => vec![key.unwrap_or(keys.len()) as u64],
+                4 | Table::SECTORS => {
+                    let bytes: Vec<u64> = (page..page + size).map(|sector| sector * 512 / page_size).collect();
+                    let mut pages = bytes;
+                    pages.dedup();
+                    pages
+                }
+                _ => vec![page * 512 / page_size],
+            };
+            if key.is_none() {
+                keys.push(page);
+            }
+            if pages.is_empty() || (self.has_repeats && repeats == 0) {
+                continue;
+            }
+            let volume = [volume[0], if self.volumes == 2 { volume[1] } else { 0 }];
+            let at = volumes.iter().position(|it| *it == volume).unwrap_or(volumes.len());
+            if at == volumes.len() {
+                volumes.push(volume);
+            }
+            let first = if self.volumes == 0 { 0 } else { (at as u64) << 48 };
+            now = now.max(time * 1000 + 250);
+            for _ in 0..if self.has_repeats { repeats } else { 1 } {
+                references.extend(pages.iter().map(|page| (first + page, kind == 1)));
+                times.extend(pages.iter().map(|_| now));
+            }
+        }
+        (references, times)
+    }
+}
+
+fn any_table() -> impl Strategy<Value = Table> {
+    let row = (0..40u64, 0..20u64, [0..3usize, 0..3usize], 0..3usize, 0..1000u64, 0..4u64);
+    let shape = (0..7usize, 0..3usize, 0..3usize, any::<[bool; 4]>());
+    let order = Just((0..9).collect::<Vec<usize>>()).prop_shuffle();
+    let separator = prop::sample::select(vec![',', ';', '\t', '|', ' ', ':', '#']);
+    (prop::collection::vec(row, 1..30), shape, order, separator).prop_map(
+        |(rows, (pages, volumes, words, [has_times, has_repeats, has_names, has_comments]), order, separator)| Table {
+            rows,
+            pages,
+            // An empty name is no column among blanks.
+            volumes: if separator == ' ' { volumes.min(1) } else { volumes },
+            words,
+            has_times,
+            has_repeats,
+            separator,
+            has_names,
+            has_comments,
+            order,
+        },
+    )
+}
+
+/// A Parquet file of texts, and of numbers where all values of a column are.
+fn write_parquet(path: &Path, names: &[&str], rows: &[Vec<String>]) {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+    let numbers = |at: usize| rows.iter().map(|row| row[at].parse::<i64>().ok()).collect::<Option<Vec<i64>>>();
+    let fields: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| match numbers(at) {
+            Some(_) => format!("required int64 {name};"),
+            None => format!("required binary {name} (UTF8);"),
+        })
+        .collect();
+    let schema = parquet::schema::parser::parse_message_type(&format!("message rows {{ {} }}", fields.join(" "))).unwrap();
+    let mut writer = SerializedFileWriter::new(fs::File::create(path).unwrap(), schema.into(), Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for at in 0..names.len() {
+        let mut column = group.next_column().unwrap().unwrap();
+        match numbers(at) {
+            Some(numbers) => column.typed::<Int64Type>().write_batch(&numbers, None, None).map(drop).unwrap(),
+            None => {
+                let texts: Vec<ByteArray> = rows.iter().map(|row| row[at].as_str().into()).collect();
+                column.typed::<ByteArrayType>().write_batch(&texts, None, None).map(drop).unwrap();
+            }
+        }
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Tables of all roles, in any order and layout, have the references that were written down, as text and as Parquet.
+    #[test]
+    fn any_table_is_read_as_it_was_meant(table in any_table()) {
+        const PAGE_SIZE: u64 = 2048;
+        let scratch = Scratch::new();
+        let (names, roles, rows) = table.columns();
+        let (expected, times) = table.references(PAGE_SIZE);
+        let line = |cells: Vec<&str>| cells.join(&table.separator.to_string());
+        let mut lines: Vec<String> = rows.iter().map(|row| line(row.iter().map(String::as_str).collect())).collect();
+        if table.has_names {
+            lines.insert(0, line(names.clone()));
+        }
+        if table.has_comments {
+            lines.insert(0, "! nothing".into());
+            lines.insert(2, "! x".into());
+        }
+        let separator = match table.separator {
+            ',' => "comma".into(),
+            '|' => "bar".into(),
+            '\t' => "tab".into(),
+            ' ' => "space".into(),
+            sign => format!("\\{sign}"),
+        };
+        let separator = separator.replace("\\#", "#").replace("\\;", ";");
+        let comments = if table.has_comments { ",comment=!" } else { "" };
+        let layout = format!("separator={separator},names={}{comments}", if table.has_names { "yes" } else { "no" });
+        let text = scratch.file("table.csv", lines.join("\n"));
+        let parquet = scratch.path("table.parquet");
+        write_parquet(&parquet, &names, &rows);
+        for (path, roles) in [(text, format!("{roles},{layout}")), (parquet.to_str().unwrap().to_owned(), roles.clone())] {
+            let source = Source::parse_with(&path, &options(&roles, PAGE_SIZE)).unwrap();
+            prop_assert_eq!(read_from(&source, 7).unwrap(), batch(&expected), "{} {}", path, roles);
+            if table.has_times {
+                let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
+                let mut batch = Batch::new();
+                reader.next_batch(&mut batch, 10_000).unwrap();
+                prop_assert_eq!(batch.requests.iter().map(|it| it.time_us).collect::<Vec<_>>(), times.clone());
+            }
+        }
+    }
 }

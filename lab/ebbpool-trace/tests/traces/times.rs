@@ -169,14 +169,14 @@ fn bad_times_are_named_with_line_and_remedy() {
         ("a.blkparse", event, "8,16 1 1 0.5.5 12 Q R 8 + 8 [a]", "", "a time in seconds, such as 0.000001200"),
         (
             "a.csv", "t,page,write\n1.5,1,R", "2024-01-01,1,R", "page=page,write=write,time=t",
-            "time=t:s, ms, us or ns; a date must be made a number first",
+            "time=t:s, ms, us, ns, filetime or date)",
         ),
         (
             "b.csv",
             "t,page,write\n1,1,R",
             "-1,1,R",
             "page=page,write=write,time=t:ms",
-            "a number of milliseconds such as 12.5, less than 230 years, in column 't'",
+            "a number of milliseconds such as 12.5, less than 230 years in column 't'",
         ),
         // Milliseconds since 1970, taken for seconds.
         (
@@ -184,7 +184,7 @@ fn bad_times_are_named_with_line_and_remedy() {
             "t,page,write\n1.5,1,R",
             "1700000000123,1,R",
             "page=page,write=write,time=t",
-            "less than 230 years, in column 't' (for another unit --columns …,time=t:s, ms",
+            "less than 230 years in column 't' (for another unit --columns …,time=t:s, ms",
         ),
     ] {
         let last = first.lines().last().unwrap();

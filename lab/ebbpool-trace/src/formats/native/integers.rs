@@ -5,7 +5,7 @@ use parquet::column::page::PageReader;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::{ColumnDecoder, RowPosition, is_unsigned};
+use super::{ColumnDecoder, RowPosition, is_integer, is_unsigned};
 use crate::error::TraceError;
 
 /// A column of integers in a file.
@@ -27,10 +27,11 @@ impl IntegerColumn {
         let at = columns.iter().position(|column| matches!(column.path().parts(), [only] if only == name))?;
         let column = &columns[at];
         let wide = match column.physical_type() {
-            Type::INT32 if column.max_rep_level() == 0 => false,
-            Type::INT64 if column.max_rep_level() == 0 => true,
+            Type::INT32 if column.max_rep_level() == 0 && is_integer(column) => false,
+            Type::INT64 if column.max_rep_level() == 0 && is_integer(column) => true,
             other => {
-                notes.push(format!("{file}: column '{name}' is {other}, {consequence}"));
+                let kind = if is_integer(column) { "" } else { " with another meaning" };
+                notes.push(format!("{file}: column '{name}' is {other}{kind}, {consequence}"));
                 return None;
             }
         };

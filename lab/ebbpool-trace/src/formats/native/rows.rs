@@ -1,0 +1,166 @@
+//! Parquet files of other programs: rows of any columns, read as a table.
+
+use csv::ByteRecord;
+use parquet::bloom_filter::Sbbf;
+use parquet::column::page::PageReader;
+use parquet::errors::Result as ParquetResult;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::record::Field;
+use parquet::record::reader::RowIter;
+use parquet::schema::types::{ColumnDescPtr, Type as SchemaType};
+
+use super::super::table::{self, Header, Rows};
+use super::{CheckedPages, classes, parquet, requests};
+use crate::error::TraceError;
+use crate::formats::{Decoding, OpenedTrace};
+use crate::reference::Metadata;
+
+/// The columns of one value a row.
+fn names(columns: &[ColumnDescPtr]) -> Vec<String> {
+    let flat = columns.iter().filter(|column| column.max_rep_level() == 0);
+    flat.filter_map(|column| match column.path().parts() {
+        [only] => Some(only.clone()),
+        _ => None,
+    })
+    .collect()
+}
+
+/// True if the names of the columns say which of them have references, or lead to a question.
+pub(super) fn has_roles(columns: &[ColumnDescPtr]) -> bool {
+    table::guess(&names(columns)).map_or(true, |guessed| guessed.is_some())
+}
+
+/// Notes on columns that would change the figures of a trace with columns of fixed names.
+pub(super) fn unread_notes(label: &str, columns: &[ColumnDescPtr]) -> Vec<String> {
+    let own = [requests::TIME, requests::BYPASS, classes::CLASS];
+    let names: Vec<String> = names(columns).into_iter().filter(|name| !own.contains(&name.as_str())).collect();
+    table::unread_notes(label, &names)
+}
+
+/// Opens the rows of a file.
+pub(super) fn open(
+    label: &str,
+    file: Box<dyn FileReader>,
+    metadata: Metadata,
+    decoding: &Decoding,
+) -> Result<OpenedTrace, TraceError> {
+    let footer = file.metadata();
+    let schema = footer.file_metadata().schema_descr();
+    let names = names(schema.columns());
+    let total = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
+    let header = Header { label, names, is_line: false };
+    let mut notes = Vec::new();
+    let columns = header.columns(decoding, &mut notes)?;
+    let used: Vec<&String> = columns.names().filter_map(|name| header.names.get(header.place(name)?)).collect();
+    let fields = schema.root_schema().get_fields().iter();
+    let fields = fields.filter(|field| field.is_primitive() && used.iter().any(|name| *name == field.name())).cloned();
+    let projection = SchemaType::group_type_builder(schema.root_schema().name()).with_fields(fields.collect()).build();
+    let width = header.names.clone();
+    let rows = parquet(label, || RowIter::from_file_into(Box::new(CheckedFile(file))).project(Some(projection?)))?;
+    let rows = ParquetRows { rows, label: label.to_owned(), names: width, row: 0, total };
+    let mut opened = table::open(rows, (&header, columns, None), decoding, notes)?;
+    opened.references = None;
+    let Metadata { page_size, below_cache, .. } = opened.metadata;
+    opened.metadata =
+        Metadata { page_size: page_size.or(metadata.page_size), below_cache: below_cache || metadata.below_cache, ..metadata };
+    Ok(opened)
+}
+
+struct ParquetRows {
+    rows: RowIter<'static>,
+    label: String,
+    names: Vec<String>,
+    /// Rows read.
+    row: u64,
+    total: u64,
+}
+
+impl Rows for ParquetRows {
+    fn next(&mut self, record: &mut ByteRecord) -> Result<bool, TraceError> {
+        let Some(row) = parquet(&self.label, || self.rows.next().transpose())? else {
+            return Ok(false);
+        };
+        record.clear();
+        let mut fields = row.into_columns().into_iter().peekable();
+        for name in &self.names {
+            let value = fields.next_if(|(field, _)| field == name).map(|(_, value)| value);
+            let text = parquet(&self.label, || Ok(value.map(text).unwrap_or_default()))?;
+            record.push_field(&text);
+        }
+        self.row += 1;
+        Ok(true)
+    }
+
+    fn wrong(&self, _record: &ByteRecord, expected: String, found: String) -> TraceError {
+        let problem = format!("expected {expected}, found {found}");
+        TraceError::Row { file: self.label.clone(), row: self.row.saturating_sub(1), problem }
+    }
+
+    fn progress(&self) -> f64 {
+        if self.total == 0 { 1.0 } else { self.row as f64 / self.total as f64 }
+    }
+}
+
+/// A value as a CSV would have it.
+fn text(value: Field) -> Vec<u8> {
+    /// From here on not every whole number is one of these.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let real = |number: f64| match number.fract() == 0.0 && number.abs() < EXACT {
+        true => format!("{number:.0}").into_bytes(),
+        false => format!("{number:?}").into_bytes(),
+    };
+    match value {
+        Field::Null => Vec::new(),
+        Field::Str(text) => text.into_bytes(),
+        Field::Bytes(bytes) => bytes.data().to_vec(),
+        Field::Float(number) => real(f64::from(number)),
+        Field::Double(number) => real(number),
+        other => other.to_string().into_bytes(),
+    }
+}
+
+/// A file whose pages are checked before they are decoded.
+struct CheckedFile(Box<dyn FileReader>);
+
+struct CheckedGroup<'a>(Box<dyn RowGroupReader + 'a>);
+
+impl FileReader for CheckedFile {
+    fn metadata(&self) -> &ParquetMetaData {
+        self.0.metadata()
+    }
+
+    fn num_row_groups(&self) -> usize {
+        self.0.num_row_groups()
+    }
+
+    fn get_row_group(&self, at: usize) -> ParquetResult<Box<dyn RowGroupReader + '_>> {
+        Ok(Box::new(CheckedGroup(self.0.get_row_group(at)?)))
+    }
+
+    fn get_row_iter(&self, projection: Option<SchemaType>) -> ParquetResult<RowIter<'_>> {
+        RowIter::from_file(projection, self)
+    }
+}
+
+impl RowGroupReader for CheckedGroup<'_> {
+    fn metadata(&self) -> &RowGroupMetaData {
+        self.0.metadata()
+    }
+
+    fn num_columns(&self) -> usize {
+        self.0.num_columns()
+    }
+
+    fn get_column_page_reader(&self, at: usize) -> ParquetResult<Box<dyn PageReader>> {
+        Ok(Box::new(CheckedPages { pages: self.0.get_column_page_reader(at)? }))
+    }
+
+    fn get_column_bloom_filter(&self, at: usize) -> Option<&Sbbf> {
+        self.0.get_column_bloom_filter(at)
+    }
+
+    fn get_row_iter(&self, projection: Option<SchemaType>) -> ParquetResult<RowIter<'_>> {
+        RowIter::from_row_group(projection, self)
+    }
+}

@@ -1,0 +1,845 @@
+//! Tables of references: which columns have which role, and what their values mean, whatever holds the table.
+
+mod words;
+
+use std::ops::RangeInclusive;
+
+use csv::ByteRecord;
+use ebbpool_cost::{did_you_mean, one_line};
+
+use super::lines::decimal;
+use super::requests::{ForeignRequest, LONGEST_REQUEST, MOST_VOLUMES, Names, PendingRequest, SECTOR, pages, pages_of_volume};
+use super::times::TimeUnit;
+use super::{Decode, Decoding, OpenedTrace};
+use crate::bad_lines::BadLines;
+use crate::classes::ClassNumbers;
+use crate::columns::{ByteColumn, Columns, Layout, PageColumns, PageKind, TimeColumn, WriteColumn, spelled};
+use crate::error::{TraceError, quoted};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
+use words::{Operation, WriteField};
+
+/// Names that mean a page number, a byte offset, a length in bytes, or whether a
+/// page is written; each in order of preference.
+const PAGE_NAMES: &[&str] = &[
+    "page", "page_id", "pageid", "page_no", "page_number", "blk", "blkno", "block", "block_id", "block_no", "block_number",
+    "blocknum",
+];
+const OFFSET_NAMES: &[&str] = &["offset", "byte_offset", "offset_bytes"];
+const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "size_bytes"];
+const WRITE_NAMES: &[&str] = &["write", "is_write", "iswrite", "dirty", "op", "operation", "rw", "type", "access", "mode"];
+
+/// Parts of names of columns that would change the figures if they were used. An ending such as `id` may follow.
+const LIKE_OFFSETS: &[&str] = &["offset"];
+const LIKE_SIZES: &[&str] = &[
+    "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks", "blkcount", "iosize",
+    "reqsize",
+];
+const LIKE_WRITES: &[&str] = &[
+    "write", "dirty", "isdirty", "op", "opcode", "optype", "operation", "rw", "rwbs", "type", "iotype", "access", "mode",
+    "direction", "ddir", "action", "event", "cmd", "command",
+];
+const LIKE_VOLUMES: &[&str] = &[
+    "volume", "vol", "device", "dev", "disk", "host", "hostname", "asu", "lun", "file", "path", "inode", "ino", "fd",
+    "relation", "rel", "relfilenode", "relnode", "relnumber", "table", "tablespace", "segment", "namespace", "ns", "nsid",
+    "major", "minor", "partition", "tenant", "shard", "space", "database", "db", "dboid", "schema", "fork", "bucket", "object",
+    "obj", "instance", "pool", "server", "node", "drive", "array", "uuid", "index", "channel", "chip", "vm", "image",
+    "container",
+];
+const LIKE_TIMES: &[&str] =
+    &["time", "timestamp", "ts", "date", "latency", "lat", "duration", "elapsed", "wait", "delay", "age"];
+const ENDINGS: &[&str] = &["id", "no", "num", "number", "name", "oid", "idx", "s"];
+
+const CLASS_NAME: &str = "class";
+/// The name of a column of times in native traces, which says their unit.
+const TIME_NAME: &str = "time_us";
+
+/// The columns to which `header` gives common names; the error asks a question, if another reading of the names is as good.
+pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
+    let all = |name: &'static str| header.iter().filter(move |column| column.eq_ignore_ascii_case(name));
+    let find = |names: &[&'static str]| names.iter().find_map(|name| all(name).next()).cloned();
+    let measure = |column| ByteColumn { column, unit: 1 };
+    let like = |words: &[&str]| header.iter().find(|name| is_like(name, words) && !is_like(name, LIKE_TIMES)).cloned();
+    let page = find(PAGE_NAMES);
+    let offset = find(OFFSET_NAMES).or_else(|| like(LIKE_OFFSETS));
+    let bytes = offset.map(|offset| PageColumns::Bytes { offset: measure(offset), size: find(SIZE_NAMES).map(measure) });
+    let numbered = page.clone().map(|page| PageColumns::Page(page, PageKind::Number));
+    let Some(pages) = numbered.or_else(|| bytes.clone()) else {
+        return Ok(None);
+    };
+    let exact: Vec<&String> = WRITE_NAMES.iter().flat_map(|name| all(name)).collect();
+    let writes = match exact.is_empty() {
+        true => header.iter().filter(|name| is_like(name, LIKE_WRITES) && !is_like(name, LIKE_TIMES)).collect(),
+        false => exact,
+    };
+    let mut guessed = Columns {
+        pages,
+        volumes: Vec::new(),
+        write: writes.first().map(|column| WriteColumn::of_words(column)),
+        class: find(&[CLASS_NAME]),
+        time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds }),
+        repeat: None,
+        layout: Layout::default(),
+    };
+    for (at, name) in header.iter().enumerate().filter(|(_, name)| guessed.names().any(|used| used.eq_ignore_ascii_case(name)))
+    {
+        if let Some(other) = header[..at].iter().position(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(format!(
+                "two columns are called '{name}', #{} and #{}; say with --columns which to read, by its number",
+                other + 1,
+                at + 1
+            ));
+        }
+    }
+    let alone = guessed.clone();
+    guessed.volumes = unread_volumes(header, &guessed).cloned().collect();
+    // Every answer keeps devices apart.
+    let or_one = match guessed.volumes.is_empty() {
+        true => "",
+        false => "; volume= is for columns whose values have pages of their own, and can be left out",
+    };
+    if let (Some(page), Some(bytes)) = (&page, bytes) {
+        let other = Columns { pages: bytes, ..guessed.clone() };
+        return Err(format!(
+            "both '{page}' and an offset could say which page a request is to: {}, or {}{or_one}",
+            guessed.option(),
+            other.option()
+        ));
+    }
+    if let [first, second, ..] = writes[..] {
+        let other = Columns { write: Some(WriteColumn::of_words(second)), ..guessed.clone() };
+        return Err(format!(
+            "both '{first}' and '{second}' could say which requests write: {}, or {}{or_one}",
+            guessed.option(),
+            other.option()
+        ));
+    }
+    if let Some(size) = unread_sizes(header, &guessed).next() {
+        let of = |offset: &String, unit| PageColumns::Bytes {
+            offset: ByteColumn { column: offset.clone(), unit },
+            size: Some(ByteColumn { column: size.clone(), unit }),
+        };
+        let (pages, units) = match &guessed.pages {
+            PageColumns::Page(page, _) => (of(page, 512), ", if both count sectors of 512 bytes"),
+            PageColumns::Bytes { offset, .. } => (of(&offset.column, 1), ", if both count bytes"),
+        };
+        let measured = Columns { pages, ..guessed.clone() };
+        return Err(format!(
+            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon), or without it {}{or_one}",
+            measured.option(),
+            guessed.option()
+        ));
+    }
+    if guessed.write.is_none()
+        && let Some(other) = header.iter().find(|name| !guessed.names().any(|used| used == *name))
+    {
+        let write = WriteColumn { values: vec!["W".to_owned()], ..WriteColumn::of_words(other) };
+        return Err(format!(
+            "no column has a name that says which requests write: {} if column '{other}' has W for them, or {} if all read{or_one}",
+            Columns { write: Some(write), ..guessed.clone() }.option(),
+            guessed.option()
+        ));
+    }
+    if let Some(volume) = guessed.volumes.first() {
+        let some = if guessed.volumes.len() > 1 { " (or some of these volume=)" } else { "" };
+        return Err(format!(
+            "column '{volume}' may say that equal page numbers are of several devices or files: {}{some}, or for one of them {}",
+            guessed.option(),
+            alone.option()
+        ));
+    }
+    Ok(Some(guessed))
+}
+
+/// True if a part of a name is one of some words: `DiskNumber` and `disk_id` have `disk`.
+pub(super) fn is_like(name: &str, words: &[&str]) -> bool {
+    let mut spread = String::with_capacity(2 * name.len());
+    let mut was_lower = false;
+    for letter in name.chars() {
+        if was_lower && letter.is_ascii_uppercase() {
+            spread.push(' ');
+        }
+        was_lower = letter.is_ascii_lowercase();
+        spread.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { ' ' });
+    }
+    let whole: String = spread.split(' ').collect();
+    let is_one = |part: &str| {
+        let endings = || ENDINGS.iter().filter_map(|ending| part.strip_suffix(ending));
+        words.contains(&part) || endings().any(|stem| words.contains(&stem))
+    };
+    spread.split(' ').chain([&*whole]).any(is_one)
+}
+
+/// Columns that may be sizes, and are not read.
+fn unread_sizes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    unread(header, columns).filter(|name| is_like(name, LIKE_SIZES) && !is_like(name, LIKE_TIMES))
+}
+
+/// Columns that may say which device or file a page is of, and keep no pages apart. A class does not.
+fn unread_volumes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    let is_class = |name: &&String| columns.class.as_ref() == Some(*name) && !columns.volumes.contains(name);
+    let classes = header.iter().filter(is_class);
+    let others = [LIKE_TIMES, LIKE_SIZES, LIKE_OFFSETS];
+    unread(header, columns)
+        .chain(classes)
+        .filter(move |name| is_like(name, LIKE_VOLUMES) && !others.iter().any(|words| is_like(name, words)))
+}
+
+/// Notes on columns that keep no pages apart or are no sizes, in a table whose columns `page` and `write` are read.
+pub(super) fn unread_notes(label: &str, header: &[String]) -> Vec<String> {
+    let columns = Columns {
+        pages: PageColumns::Page("page".to_owned(), PageKind::Number),
+        volumes: Vec::new(),
+        write: Some(WriteColumn::of_words("write")),
+        class: None,
+        time: None,
+        repeat: None,
+        layout: Layout::default(),
+    };
+    let volumes = unread_volumes(header, &columns).map(|name| {
+        let with = Columns { volumes: vec![name.clone()], ..columns.clone() }.option();
+        format!("{label}: equal page numbers are one page, whatever column '{name}' has; {with} keeps them apart")
+    });
+    let sizes = unread_sizes(header, &columns)
+        .map(|name| format!("{label}: each row is one page, whatever column '{name}' has (--columns, docs/traces.md)"));
+    volumes.chain(sizes).collect()
+}
+
+/// Columns without a role.
+fn unread<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    let used: Vec<Option<usize>> = columns.names().map(|name| place(header, name)).collect();
+    header.iter().enumerate().filter(move |(at, _)| !used.contains(&Some(*at))).map(|(_, name)| name)
+}
+
+/// The index of a column: of its name, or of `#3`.
+fn place(header: &[String], name: &str) -> Option<usize> {
+    let number = name.strip_prefix('#').and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
+    match number {
+        Some(at) => Some(at).filter(|at| *at < header.len()),
+        None => header.iter().position(|column| column == name),
+    }
+}
+
+/// A column and its index in a record.
+#[derive(Debug)]
+struct Field {
+    at: usize,
+    name: String,
+}
+
+/// The fields that say which pages a record touches.
+#[derive(Debug)]
+enum PageFields {
+    Number(Field),
+    Hexadecimal(Field),
+    Text(Field),
+    Bytes {
+        offset: (Field, u64),
+        size: Option<(Field, u64)>,
+        page_size: u64,
+        /// Of a guess, what to ask if offsets are no multiples of 512.
+        question: Option<String>,
+    },
+}
+
+/// The column names of a table.
+pub(super) struct Header<'a> {
+    pub(super) label: &'a str,
+    pub(super) names: Vec<String>,
+    /// True if the names stand in a line of their own, which may be one of data.
+    pub(super) is_line: bool,
+}
+
+impl<'a> Header<'a> {
+    /// True if the first line is one of data: columns have numbers for names, and a number stands where one is expected.
+    pub(super) fn is_without_names(&self, columns: &Columns) -> Result<bool, TraceError> {
+        if !self.is_line {
+            return Ok(false);
+        }
+        if let Some(names) = columns.layout.names {
+            return Ok(!names);
+        }
+        // A name that no column has is refused elsewhere.
+        if columns.names().any(|name| !name.starts_with('#') || self.place(name).is_none()) {
+            return Ok(false);
+        }
+        let mut values = columns.numbers().filter_map(|name| self.place(name)).map(|at| self.names[at].as_bytes()).peekable();
+        let is_open = values.peek().is_none();
+        let values: Vec<&[u8]> = values.collect();
+        if values.iter().any(|text| integer(text, false).is_some()) {
+            return Ok(true);
+        }
+        let is_name = |text: &&[u8]| text.first().is_some_and(|letter| letter.is_ascii_alphabetic() || b"_#%".contains(letter));
+        if is_open || !values.iter().all(is_name) {
+            let with = |names| Columns { layout: Layout { names: Some(names), ..columns.layout.clone() }, ..columns.clone() };
+            return Err(self.refuse(format!(
+                "the first line has {}; say {} if it is a request, {} if it names columns",
+                listed(&self.names),
+                with(false).option(),
+                with(true).option()
+            )));
+        }
+        Ok(false)
+    }
+
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        place(&self.names, name)
+    }
+
+    /// What has the names, in a sentence.
+    fn holder(&self) -> &'static str {
+        if self.is_line { "the first line names" } else { "this file has" }
+    }
+
+    pub(super) fn refuse(&self, problem: String) -> TraceError {
+        TraceError::Columns { file: self.label.to_owned(), problem }
+    }
+
+    /// The columns that the user named, or a guess; adds notes for the user.
+    pub(super) fn columns(&self, decoding: &Decoding, notes: &mut Vec<String>) -> Result<Columns, TraceError> {
+        let label = self.label;
+        let columns = match &decoding.options.columns {
+            Some(columns) => {
+                // The first line of a file without names has values.
+                let has_names = !self.is_without_names(columns)?;
+                notes.extend(unread_volumes(&self.names, columns).filter(|_| has_names).map(|name| {
+                    format!("{label}: equal page numbers are one page, whatever column '{name}' has; volume={} in --columns keeps them apart", spelled(name))
+                }));
+                let is_bytes = has_names && matches!(columns.pages, PageColumns::Bytes { size: None, .. });
+                notes.extend(unread_sizes(&self.names, columns).filter(|_| is_bytes).map(|name| {
+                    format!(
+                        "{label}: each request is one page, whatever column '{name}' has; size={} in --columns has it read",
+                        spelled(name)
+                    )
+                }));
+                columns.clone()
+            }
+            None => {
+                let guessed = guess(&self.names).map_err(|question| self.refuse(question))?;
+                let guessed = guessed.ok_or_else(|| self.refuse(self.without_names()))?;
+                // These names can mean nothing else.
+                let certain = ["page=page,write=write", "page=page,write=write,class=class"];
+                if !certain.contains(&guessed.to_string().as_str()) {
+                    let units = match &guessed.pages {
+                        PageColumns::Page(..) => "",
+                        PageColumns::Bytes { size: Some(_), .. } => ", offset and size in bytes",
+                        PageColumns::Bytes { size: None, .. } => ", offset in bytes; without a size, each request is one page",
+                    };
+                    notes.push(format!("{label}: guessed --columns {guessed}{units}"));
+                }
+                guessed
+            }
+        };
+        if !self.is_line && columns.layout != Layout::default() {
+            return Err(
+                self.refuse("has no lines, as separator=, comment=, names= and quotes= in --columns are about".to_owned())
+            );
+        }
+        // Who names a line of data as names loses its request.
+        let is_number = |name: &&String| decimal(name.as_bytes()).is_some() && self.names.contains(name);
+        let may_be_data = self.is_line && columns.layout.names != Some(true);
+        if let Some(name) = columns.names().find(is_number).filter(|_| may_be_data) {
+            let at = self.place(name).unwrap_or_default() + 1;
+            return Err(self.refuse(format!(
+                "the first line has the number {name}; if it names no columns, this one is #{at}, and if it does, add names=yes to --columns"
+            )));
+        }
+        let is_twice = |name: &&String| self.names.iter().filter(|other| other == name).count() > 1;
+        if let Some(name) = columns.names().find(is_twice) {
+            let places: Vec<String> =
+                (1..).zip(&self.names).filter(|(_, it)| *it == name).map(|(at, _)| format!("#{at}")).collect();
+            return Err(self.refuse(format!("columns {} are called '{name}'; name one by its number", places.join(" and "))));
+        }
+        if columns.write.is_none() {
+            notes.push(format!(
+                "{label}: no column says which references write (write=COLUMN in --columns), so that all references are reads"
+            ));
+        }
+        Ok(columns)
+    }
+
+    /// What to do about a first line of which no column is known.
+    fn without_names(&self) -> String {
+        let (names, holder) = (listed(&self.names), self.holder());
+        let msr = if self.names.len() == 7 { "; --trace-format msr if they are as Microsoft Research's" } else { "" };
+        match self.names.iter().any(|name| decimal(name.as_bytes()).is_some()) {
+            true => format!(
+                "the first line has the values {names}, and names no columns; say which are which with --columns, by their numbers, as in --columns page=#3,write=#2:W, or volume=#1,offset=#3,size=#4,write=#2:W (ebbpool trace shapes has the published ones; add names=yes if these are names{msr})"
+            ),
+            false => {
+                let comment = match self.names.first().is_some_and(|name| name.starts_with('#')) {
+                    true => "; if lines that begin with # are comments, with comment=#",
+                    false => "",
+                };
+                format!(
+                    "no column has a name that means a page; {holder} {names}; say which with --columns, as in --columns page=blk,write=op:W{comment} (ebbpool trace shapes has more)"
+                )
+            }
+        }
+    }
+
+    fn field(&self, name: &str) -> Result<Field, TraceError> {
+        self.place(name).map(|at| Field { at, name: name.to_owned() }).ok_or_else(|| {
+            self.refuse(format!(
+                "no column '{}'{}; {} {}",
+                one_line(name),
+                did_you_mean(name, self.names.iter().map(String::as_str)),
+                self.holder(),
+                listed(&self.names)
+            ))
+        })
+    }
+
+    /// The fields of the page; sets the page size of `metadata` where they count bytes.
+    fn page_fields(&self, columns: &Columns, decoding: &Decoding, metadata: &mut Metadata) -> Result<PageFields, TraceError> {
+        let (offset, size) = match &columns.pages {
+            PageColumns::Page(column, kind) => {
+                let field = self.field(column)?;
+                return Ok(match kind {
+                    PageKind::Number => PageFields::Number(field),
+                    PageKind::Hexadecimal => PageFields::Hexadecimal(field),
+                    PageKind::Text => PageFields::Text(field),
+                });
+            }
+            PageColumns::Bytes { offset, size } => (offset, size),
+        };
+        let page_size = decoding.options.page_size.ok_or_else(|| TraceError::NoPageSize {
+            file: self.label.to_owned(),
+            what: format!("column '{}' counts bytes", offset.column),
+        })?;
+        metadata.page_size = Some(page_size.get());
+        let question = decoding.options.columns.is_none().then(|| {
+            let unit = |unit| {
+                let of = |bytes: &ByteColumn| ByteColumn { unit, ..bytes.clone() };
+                let pages = PageColumns::Bytes { offset: of(offset), size: size.as_ref().map(of) };
+                Columns { pages, ..columns.clone() }.option()
+            };
+            format!(
+                "a multiple of 512 in column '{}': say {} if it counts bytes, {} if sectors",
+                offset.column,
+                unit(1),
+                unit(512)
+            )
+        });
+        let measured = |bytes: &ByteColumn| Ok((self.field(&bytes.column)?, bytes.unit));
+        Ok(PageFields::Bytes {
+            offset: measured(offset)?,
+            size: size.as_ref().map(measured).transpose()?,
+            page_size: page_size.get(),
+            question,
+        })
+    }
+
+    fn write_field(&self, columns: &Columns) -> Result<WriteField, TraceError> {
+        let Some(column) = columns.write.clone() else {
+            return Ok(WriteField::Never);
+        };
+        let field = self.field(&column.column)?;
+        // A number has the name of its column, if that has one.
+        let name = self.names.get(field.at).cloned().unwrap_or_default();
+        Ok(WriteField::new(field, column, columns.clone(), &name))
+    }
+}
+
+/// Column names for a message.
+fn listed(header: &[String]) -> String {
+    const MOST: usize = 20;
+    let mut names: Vec<&str> = header.iter().take(MOST).map(String::as_str).collect();
+    if header.len() > MOST {
+        names.push("…");
+    }
+    one_line(&names.join(", "))
+}
+
+/// What was expected of a field, and its content.
+type BadField<'a> = (String, &'a [u8]);
+
+/// A whole number, in hexadecimal digits behind `0x`, or without if it is known to have them.
+fn integer(text: &[u8], is_hexadecimal: bool) -> Option<u64> {
+    let marked = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X"));
+    match marked.or(is_hexadecimal.then_some(text)) {
+        Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => {
+            u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+        }
+        Some(_) => None,
+        None => decimal(text),
+    }
+}
+
+fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, BadField<'a>> {
+    let text = record.get(field.at).unwrap_or_default().trim_ascii();
+    integer(text, false).ok_or_else(|| {
+        let is_only = |others: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || others.contains(byte));
+        let hint = match () {
+            () if is_only(b".,'_") && !is_only(b"") => ", in digits with nothing between them",
+            () if !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) && !is_only(b"") => {
+                " (hexadecimal digits have 0x before them; in pages page=COLUMN:hex in --columns)"
+            }
+            () => "",
+        };
+        (format!("{what} in column '{}'{hint}", field.name), text)
+    })
+}
+
+/// The time in a field, in µs; `None` if the field is empty.
+fn time<'a>(record: &'a ByteRecord, field: &Field, unit: TimeUnit) -> Result<Option<u64>, BadField<'a>> {
+    let text = record.get(field.at).unwrap_or_default().trim_ascii();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    // No trace is as long, nor is the time since 1970: the unit is another one.
+    const IN_2200: u64 = 7_258_118_400_000_000;
+    let time = unit.microseconds(text).filter(|time| *time < IN_2200).map(Some);
+    time.ok_or_else(|| {
+        let expected = format!(
+            "{} in column '{name}' (for another unit --columns …,time={name}:s, ms, us, ns, filetime or date)",
+            unit.words(),
+            name = field.name
+        );
+        (expected, text)
+    })
+}
+
+impl PageFields {
+    /// The pages that a record touches; `None` for a request of 0 bytes.
+    fn of<'a>(&self, record: &'a ByteRecord, keys: &mut Names) -> Result<Option<RangeInclusive<u64>>, BadField<'a>> {
+        match self {
+            PageFields::Number(field) => {
+                let page = number(record, field, "a page number from 0 to 2^64-1")?;
+                Ok(Some(page..=page))
+            }
+            PageFields::Hexadecimal(field) => {
+                let text = record.get(field.at).unwrap_or_default().trim_ascii();
+                let page = integer(text, true);
+                let page = page.ok_or_else(|| (format!("hexadecimal digits in column '{}'", field.name), text))?;
+                Ok(Some(page..=page))
+            }
+            PageFields::Text(field) => {
+                let text = record.get(field.at).unwrap_or_default().trim_ascii();
+                if text.is_empty() {
+                    return Err((format!("the name of a page in column '{}'", field.name), text));
+                }
+                let page = keys.number(text);
+                Ok(Some(page..=page))
+            }
+            PageFields::Bytes { offset: (field, unit), size, page_size, question } => {
+                let what = "an offset from 0 to 2^64-1";
+                let offset = u128::from(number(record, field, what)?) * u128::from(*unit);
+                if let Some(question) = question
+                    && !offset.is_multiple_of(u128::from(SECTOR))
+                {
+                    return Err((question.clone(), record.get(field.at).unwrap_or_default()));
+                }
+                let bytes = match size {
+                    None => 1,
+                    Some((field, unit)) => {
+                        let what = "a size up to 2^40 bytes";
+                        let bytes = u128::from(number(record, field, what)?) * u128::from(*unit);
+                        if bytes > u128::from(LONGEST_REQUEST) {
+                            let text = record.get(field.at).unwrap_or_default();
+                            return Err((format!("{what} in column '{}'", field.name), text));
+                        }
+                        bytes as u64
+                    }
+                };
+                if bytes == 0 {
+                    return Ok(None);
+                }
+                pages(offset, bytes, *page_size).map(Some).ok_or_else(|| {
+                    (format!("an offset below 2^64 pages in column '{}'", field.name), record.get(field.at).unwrap_or_default())
+                })
+            }
+        }
+    }
+}
+
+/// The field of the class, and the classes that have appeared.
+#[derive(Debug)]
+pub(super) struct ClassField {
+    field: Field,
+    kind: ClassKind,
+}
+
+/// How a column gives classes, by its first value that is not empty.
+#[derive(Debug)]
+enum ClassKind {
+    Unknown,
+    Numbers,
+    Names(ClassNumbers<Vec<u8>>),
+}
+
+impl ClassField {
+    fn new(field: Field) -> ClassField {
+        ClassField { field, kind: ClassKind::Unknown }
+    }
+
+    /// The class in a record, 0 if the field is empty.
+    fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<u32, BadField<'a>> {
+        let text = record.get(self.field.at).unwrap_or_default().trim_ascii();
+        if text.is_empty() {
+            return Ok(0);
+        }
+        let number = decimal(text).and_then(|number| u32::try_from(number).ok());
+        if let ClassKind::Unknown = self.kind {
+            self.kind = match number {
+                Some(_) => ClassKind::Numbers,
+                None => ClassKind::Names(ClassNumbers::default()),
+            };
+        }
+        let bad = |expected: &str| {
+            let expected = format!("{expected} in column '{}'", self.field.name);
+            (expected, text)
+        };
+        match &mut self.kind {
+            ClassKind::Names(names) => names
+                .number(&text.to_vec(), || String::from_utf8_lossy(text).into_owned())
+                .ok_or_else(|| bad("one of at most 2^20 classes")),
+            _ => number.ok_or_else(|| bad("a class number from 0 to 2^32-1")),
+        }
+    }
+
+    fn classes(&self) -> PageClasses {
+        match &self.kind {
+            ClassKind::Names(names) => names.classes(),
+            _ => PageClasses::default(),
+        }
+    }
+}
+
+/// The rows of a table.
+pub(super) trait Rows: Send {
+    /// Reads the next row; false at the end.
+    fn next(&mut self, row: &mut ByteRecord) -> Result<bool, TraceError>;
+
+    /// The error of the row that was read last.
+    fn wrong(&self, row: &ByteRecord, expected: String, found: String) -> TraceError;
+
+    /// Share of the rows that were read, 0 to 1.
+    fn progress(&self) -> f64;
+}
+
+/// The references of a table.
+struct TableDecoder<R> {
+    rows: R,
+    roles: Roles,
+    row: ByteRecord,
+    /// A row that was read already.
+    first: Option<ByteRecord>,
+    /// The name of the volume of the current row.
+    volume: Vec<u8>,
+    /// The columns of the batches.
+    columns: OptionalColumns,
+    pending: PendingRequest,
+    bad_lines: BadLines,
+}
+
+/// What the values of a row mean.
+struct Roles {
+    width: usize,
+    pages: PageFields,
+    volumes: Vec<Field>,
+    /// Of volumes.
+    names: Names,
+    /// The texts that name pages.
+    keys: Names,
+    writes: WriteField,
+    classes: Option<ClassField>,
+    times: Option<(Field, TimeUnit)>,
+    repeat: Option<Field>,
+    /// Requests of 0 bytes, and rows that were to be repeated 0 times.
+    empty: u64,
+}
+
+/// Starts reading a table; `first` is a row that was read already.
+pub(super) fn open(
+    rows: impl Rows + 'static,
+    (header, columns, first): (&Header, Columns, Option<ByteRecord>),
+    decoding: &Decoding,
+    mut notes: Vec<String>,
+) -> Result<OpenedTrace, TraceError> {
+    let label = header.label;
+    let find = |column: &String| header.field(column);
+    let mut metadata = Metadata::default();
+    let pages = header.page_fields(&columns, decoding, &mut metadata)?;
+    metadata.below_cache = matches!(pages, PageFields::Bytes { .. });
+    if metadata.below_cache && decoding.options.below_cache.is_none() {
+        notes.push(format!(
+            "{label}: taken for requests that a cache did not answer, since they have offsets (else --above-cache)"
+        ));
+    }
+    let times = columns.time.as_ref().map(|time| Ok((header.field(&time.column)?, time.unit)));
+    let classes = columns.class.as_ref().map(find).transpose()?.map(ClassField::new);
+    let roles = Roles {
+        width: header.names.len(),
+        pages,
+        volumes: columns.volumes.iter().map(find).collect::<Result<_, _>>()?,
+        names: Names::of_reading(&decoding.volumes),
+        keys: Names::of_reading(&decoding.keys),
+        writes: header.write_field(&columns)?,
+        classes: classes.filter(|_| decoding.columns.classes),
+        times: times.transpose()?,
+        repeat: columns.repeat.as_ref().map(find).transpose()?,
+        empty: 0,
+    };
+    let columns =
+        OptionalColumns { classes: roles.classes.is_some(), requests: decoding.columns.requests && roles.times.is_some() };
+    let decoder = Box::new(TableDecoder {
+        rows,
+        roles,
+        row: ByteRecord::new(),
+        first,
+        volume: Vec::new(),
+        columns,
+        pending: PendingRequest::new(columns),
+        bad_lines: decoding.bad_lines.clone(),
+    });
+    Ok(OpenedTrace { metadata, references: None, notes, decoder })
+}
+
+impl Roles {
+    /// The request of a row, without its volume.
+    fn request<'a>(&mut self, row: &'a ByteRecord) -> Result<Option<ForeignRequest>, BadField<'a>> {
+        if row.len() != self.width {
+            // The text need not be one of the row.
+            return Err((format!("{} columns as in the first line, not {}", self.width, row.len()), row.as_slice()));
+        }
+        let write = self.writes.of(row);
+        if write == Ok(Operation::Skip) {
+            // A flush may have no page.
+            return Ok(None);
+        }
+        let write = write? == Operation::Write;
+        let pages = self.pages.of(row, &mut self.keys)?;
+        let class = match &mut self.classes {
+            Some(field) => field.of(row)?,
+            None => 0,
+        };
+        let time_us = self.times.as_ref().map(|(field, unit)| time(row, field, *unit)).transpose()?.flatten();
+        let repeat = self.repeat.as_ref().map(|field| number(row, field, "how often a request was made"));
+        let repeat = repeat.transpose()?.unwrap_or(1);
+        let pages = pages.filter(|_| repeat > 0);
+        self.empty += u64::from(pages.is_none());
+        Ok(pages.map(|pages| ForeignRequest { pages, write, class, time_us, repeat }))
+    }
+}
+
+impl<R: Rows> TableDecoder<R> {
+    /// Reads a row; false at the end.
+    fn next(&mut self) -> Result<bool, TraceError> {
+        match self.first.take() {
+            Some(first) => {
+                self.row = first;
+                Ok(true)
+            }
+            None => self.rows.next(&mut self.row),
+        }
+    }
+
+    /// The request of the current row.
+    fn request(&mut self) -> Result<Option<ForeignRequest>, TraceError> {
+        let request = self.roles.request(&self.row);
+        let request = request.map_err(|(expected, found)| self.rows.wrong(&self.row, expected, quoted(found)))?;
+        match request {
+            Some(request) if !self.roles.volumes.is_empty() => self.in_volume(request).map(Some),
+            request => Ok(request),
+        }
+    }
+
+    /// The request with the pages of its volume.
+    fn in_volume(&mut self, request: ForeignRequest) -> Result<ForeignRequest, TraceError> {
+        self.volume.clear();
+        for field in &self.roles.volumes {
+            let text = self.row.get(field.at).unwrap_or_default().trim_ascii();
+            // With its length, so that it cannot run into the next one.
+            self.volume.extend_from_slice(&text.len().to_le_bytes());
+            self.volume.extend_from_slice(text);
+        }
+        let volume = self.roles.names.number(&self.volume);
+        let pages = pages_of_volume(volume, request.pages.clone()).ok_or_else(|| {
+            let (expected, found) = match volume < MOST_VOLUMES {
+                true => {
+                    ("a page below 2^48, since each volume has its own (volume= in --columns)", request.pages.end().to_string())
+                }
+                false => ("at most 65536 different volumes (volume= in --columns)", (volume + 1).to_string()),
+            };
+            self.rows.wrong(&self.row, expected.into(), format!("'{found}'"))
+        })?;
+        Ok(ForeignRequest { pages, ..request })
+    }
+}
+
+impl<R: Rows> Decode for TableDecoder<R> {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let mut is_read = false;
+        while batch.len() < max {
+            if self.pending.continue_into(batch, max) {
+                continue;
+            }
+            if !self.next()? {
+                is_read = true;
+                break;
+            }
+            match self.request() {
+                Ok(request) => self.pending.begin(request),
+                Err(error) => self.bad_lines.leave_out(error)?,
+            }
+        }
+        // Not only at the end, which a reading up to a limit does not reach.
+        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty) {
+            self.bad_lines.found_words(words);
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.rows.progress()
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.roles.classes.as_ref().map(ClassField::classes)
+    }
+
+    fn has_requests(&self) -> bool {
+        self.columns.requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(header: &str) -> Option<String> {
+        let names: Vec<String> = header.split(',').map(str::to_owned).collect();
+        match guess(&names) {
+            Ok(columns) => columns.map(|columns| columns.to_string()),
+            Err(question) => Some(format!("? {question}")),
+        }
+    }
+
+    #[test]
+    fn guesses() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(guessed("time,page,write"), some("page=page,write=write"));
+        assert_eq!(guessed("Op,BLK"), some("page=BLK,write=Op"));
+        assert_eq!(guessed("ts,offset,size,op"), some("offset=offset,size=size,write=op"));
+        assert_eq!(guessed("page"), some("page=page"));
+        assert_eq!(guessed("page,write,class"), some("page=page,write=write,class=class"));
+        assert_eq!(guessed("time_us,page,write"), some("page=page,write=write,time=time_us:us"));
+        assert_eq!(guessed("a,b,c"), None);
+        for (names, answers) in [
+            ("block_id,offset,size,op", ["page=block_id,write=op", "offset=offset,size=size,write=op"]),
+            ("block,size,op", ["offset=block:512,size=size:512,write=op", "page=block,write=op"]),
+            ("offset,io_size,op", ["offset=offset,size=io_size,write=op", "offset=offset,write=op"]),
+            (
+                "device_id,offset,length,op",
+                ["offset=offset,size=length,volume=device_id,write=op", "offset=offset,size=length,write=op"],
+            ),
+            ("relfilenode,block", ["page=block,volume=relfilenode", "page=block"]),
+        ] {
+            let question = guessed(names).unwrap();
+            for answer in answers {
+                assert!(question.starts_with('?') && question.contains(&format!("--columns {answer}")), "{names}: {question}");
+                assert_eq!(answer.parse::<Columns>().unwrap().to_string(), answer);
+            }
+        }
+    }
+}
