@@ -1,6 +1,7 @@
 //! `ebbpool trace`: describes, converts and generates traces.
 
 pub(crate) mod args;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,9 +10,12 @@ use std::sync::atomic::Ordering;
 
 use ebbpool_cost::{one_line, spec};
 use ebbpool_lab::numbers::pages_and_bytes;
-use ebbpool_sim::SimError;
+use ebbpool_sim::{PageSample, SimError};
 use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, RequestStatistics, TraceStatistics};
-use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, Writer, generators};
+use ebbpool_trace::{
+    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, StackDistances, TABLE_SHAPES, TableShape, Writer,
+    generators,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,7 +33,39 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<(), Failure> {
         TraceCommand::Info(args) => info(args),
         TraceCommand::Convert(args) => convert(args),
         TraceCommand::Generate(args) => generate(args),
+        TraceCommand::Shapes(args) => shapes(args.word.as_deref()),
     }
+}
+
+/// Prints how tables of others are read.
+fn shapes(word: Option<&str>) -> Result<(), Failure> {
+    let has = |text: &str, word: &str| text.to_lowercase().contains(&word.to_lowercase());
+    let is_wanted = |shape: &&TableShape| {
+        let texts = [shape.whose, shape.lines, shape.columns];
+        word.is_none_or(|word| texts.iter().any(|text| has(text, word)))
+    };
+    let mut found = TABLE_SHAPES.iter().filter(is_wanted).peekable();
+    if found.peek().is_none() {
+        return Err(Failure::Usage(format!(
+            "no table has '{}'; ebbpool trace shapes lists all",
+            one_line(word.unwrap_or_default())
+        )));
+    }
+    let mut out = io::stdout().lock();
+    for (at, TableShape { whose, lines, columns, references }) in found.enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{whose}")?;
+        for line in lines.lines() {
+            writeln!(out, "    {}", line.replace('\t', "  "))?;
+        }
+        let quote = if columns.contains(['|', '(', '*']) { "'" } else { "" };
+        let page_size = if columns.contains("offset=") { " --page-size 4096" } else { "" };
+        writeln!(out, "  --columns {quote}{columns}{quote}{page_size}")?;
+        writeln!(out, "  {references}")?;
+    }
+    Ok(())
 }
 
 /// A trace's metadata and figures, with the fields of the JSON output.
@@ -245,7 +281,52 @@ fn convert(args: &ConvertArgs) -> Result<(), Failure> {
     let source = args.reading.source(from)?;
     let outputs = [Some(to.to_owned()), format.sidecar(to)];
     Source::refuse_overwriting(slice::from_ref(&source), outputs.into_iter().flatten())?;
-    write(&source, to, format, args.encoding.level)
+    let sample = args.sample.map(|share| PageSample { rate: share.0, grain: 1 });
+    write(&source, to, format, args.encoding.level, sample)?;
+    match sample {
+        Some(sample) => progress::report_notes(&[error_of(&source, &sample)?]),
+        None => {}
+    }
+    Ok(())
+}
+
+/// What LRU's misses in a sample say of those in the whole trace.
+fn error_of(source: &Source, sample: &PageSample) -> Result<String, Failure> {
+    /// Frames as shares of the pages, in per cent.
+    const SIZES: [f64; 5] = [1.0, 3.0, 10.0, 30.0, 60.0];
+    // Of the whole, and of the sample.
+    let mut distances = [StackDistances::new(), StackDistances::new()];
+    let mut found: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+    let mut numbers: [HashMap<u64, u32>; 2] = Default::default();
+    let mut references = [0u64; 2];
+    for_each_batch(&mut source.open()?, source.label(), |batch| {
+        for &page in &batch.pages {
+            for which in 0..=usize::from(sample.contains(page)) {
+                let next = numbers[which].len() as u32;
+                let number = *numbers[which].entry(page).or_insert(next);
+                references[which] += 1;
+                if let Some(distance) = distances[which].reference(number) {
+                    let at = distance as usize;
+                    if at >= found[which].len() {
+                        found[which].resize(at + 1, 0);
+                    }
+                    found[which][at] += 1;
+                }
+            }
+        }
+        Ok::<(), Failure>(())
+    })?;
+    let ratio = |which: usize, share: f64| {
+        let frames = (numbers[which].len() as f64 * share / 100.0).floor().max(1.0) as usize;
+        let hits: u64 = found[which].iter().take(frames + 1).sum();
+        100.0 * (1.0 - hits as f64 / references[which].max(1) as f64)
+    };
+    let largest = SIZES.map(|share| (ratio(0, share) - ratio(1, share)).abs()).into_iter().fold(0.0, f64::max);
+    Ok(format!(
+        "the sample has {} of {} pages; with 1, 3, 10, 30 and 60 % of the pages as frames lru's miss ratios differ from the whole trace's by at most {largest:.1} points",
+        numbers[1].len(),
+        numbers[0].len()
+    ))
 }
 
 fn generate(args: &GenerateArgs) -> Result<(), Failure> {
@@ -253,7 +334,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         let to = output_path(to);
         let format = format_of(to, &args.encoding)?;
         let source = Source::generator(generator, &ReadOptions::default())?;
-        return write(&source, to, format, args.encoding.level);
+        return write(&source, to, format, args.encoding.level, None);
     }
     let mut text = String::new();
     for generator in generators() {
@@ -288,7 +369,7 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
     })
 }
 
-fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
+fn write(source: &Source, to: &Path, format: Format, level: Option<i32>, sample: Option<PageSample>) -> Result<(), Failure> {
     let mut reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let classes = reader.classes();
@@ -307,9 +388,26 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
             "{format} cannot store the name, the page size and the database's pages; the output omits them"
         )]);
     }
-    let metadata = reader.metadata();
-    let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
-    for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
+    let mut metadata = reader.metadata().clone();
+    if let Some(sample) = &sample {
+        // Memory in per cent has the share of the frames that the sample has of the pages.
+        let share = |pages: u64| ((pages as f64 * sample.rate).round() as u64).max(1);
+        metadata.database_pages = metadata.database_pages.map(share);
+    }
+    let mut writer = Writer::create_with_classes(to, format, &metadata, classes.as_ref(), level)?;
+    let mut some = Batch::new();
+    for_each_batch(&mut reader, source.label(), |batch| {
+        let Some(sample) = &sample else {
+            return writer.write(batch);
+        };
+        some.clear();
+        for (at, (page, write)) in batch.iter().enumerate().filter(|(_, (page, _))| sample.contains(*page)) {
+            some.push(page, write);
+            some.classes.extend(batch.classes.get(at));
+            some.requests.extend(batch.requests.get(at));
+        }
+        writer.write(&some)
+    })?;
     if let Some(classes) = reader.classes() {
         writer.name_classes(classes.names());
     }

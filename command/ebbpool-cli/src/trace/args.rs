@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ebbpool_trace::Format;
 
+use crate::curve::args::SampleArg;
 use crate::failure::Failure;
 use crate::shared_args::{ReadArgs, RunFormat};
 
@@ -38,6 +39,7 @@ Examples:
   ebbpool trace convert my.txt my.parquet
   ebbpool trace convert big.u32.zst part.parquet --skip 1000000 --limit 500000
   ebbpool trace convert monday.csv tuesday.csv week.parquet --concat
+  ebbpool trace convert big.u32.zst small.parquet --sample 1%
   ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst"
     )]
     Convert(ConvertArgs),
@@ -49,6 +51,19 @@ Examples:
   ebbpool trace generate self-similar:skew=0.9/0.1,seed=7 s.u32.zst
   ebbpool trace generate 'workload-dynamics:base=(zipf:refs=100000),model=wm2' w.txt.gz")]
     Generate(GenerateArgs),
+    /// Show tables that others publish or export, and the --columns with which each is read
+    #[command(after_help = "\
+Examples:
+  ebbpool trace shapes
+  ebbpool trace shapes Alibaba")]
+    Shapes(ShapesArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ShapesArgs {
+    /// Only those that have this word
+    #[arg(value_name = "WORD")]
+    pub(crate) word: Option<String>,
 }
 
 #[derive(Args)]
@@ -70,6 +85,10 @@ pub(crate) struct ConvertArgs {
     // One list, because clap accepts a separate last argument only if no option stands before it.
     #[arg(value_name = "FROM… TO", required = true)]
     paths: Vec<String>,
+    /// Only the references to this share of the pages, chosen by a hash of their numbers: a buffer of as small a share of the
+    /// frames behaves about as with the whole; a note has the error for lru
+    #[arg(long, value_name = "P%")]
+    pub(crate) sample: Option<SampleArg>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
     #[command(flatten)]

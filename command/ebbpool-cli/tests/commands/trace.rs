@@ -35,7 +35,7 @@ fn all_commands_read_traces_with_the_same_options() {
     let second = ebbpool.file("b.csv", part(&rows[7..]));
     let reading = [
         &first, &second, "--concat", "--columns", "offset=off,size=len,write=op:W", "--page-size", "100", "--skip-bad-lines",
-        "1", "--skip", "2", "--limit", "11",
+        "1", "--skip", "2", "--limit", "11", "--above-cache",
     ];
     let plain = ebbpool.file("t.txt", TABLE_2);
     let info = |args: &[&str]| {
@@ -118,4 +118,22 @@ fn an_output_never_replaces_an_input_or_another_output() {
     // A device is not a file that can be lost.
     let nowhere = ["--events", "/dev/null", "--series", "/dev/null"];
     ebbpool.stdout(&[&["run", &trace], &memory[..], &nowhere].concat());
+}
+
+/// A sample has the references to some pages, and a note on its error; `shapes` finds by a word.
+#[test]
+fn a_sample_states_its_error_and_tables_are_found_by_a_word() {
+    let ebbpool = Ebbpool::in_scratch();
+    let to = &ebbpool.named("small.parquet");
+    let from = "zipf:pages=5000,refs=100000,write=0.3";
+    let output = ebbpool.run(&["trace", "convert", from, to, "--sample", "20%"]);
+    let notes = errors(&output);
+    assert!(output.status.success() && notes.contains("the sample has ") && notes.contains(" points"), "{notes}");
+    let [whole, sample] = [from, to].map(|trace| ebbpool.json(&["trace", "info", trace]));
+    let pages = |info: &Value| info["distinct_pages"].as_u64().expect("pages");
+    assert!((pages(&whole) / 7..pages(&whole) / 4).contains(&pages(&sample)), "{sample}");
+    let found = ebbpool.stdout(&["trace", "shapes", "tencent"]);
+    assert!(found.contains("--columns time=#1,offset=#2:512") && !found.contains("Alibaba"), "{found}");
+    let unknown = errors(&ebbpool.run(&["trace", "shapes", "nonesuch"]));
+    assert!(unknown.contains("no table has 'nonesuch'"), "{unknown}");
 }
