@@ -530,7 +530,7 @@ impl Real<'_> {
         if answered.is_err() {
             return Err(Stop::Hang(format!("process {p} does not end")));
         }
-        let had_open = !process.opened.is_empty();
+        let had_open = !process.opened.is_empty() || process.has_second;
         self.plain.retain(|(of, _), _| *of != p);
         self.note();
         if had_open && !self.others_have(p) {
@@ -643,8 +643,8 @@ impl Real<'_> {
 
     fn second(&mut self, p: usize) -> Run<()> {
         // Where SQLite's own VFS serves both, the copies take each other's locks and WAL, as without the library.
-        let is_passed = self.is_fixed || self.had_reader;
-        let Some(process) = self.processes.get(&p).filter(|process| has_second() && (process.has_second || !is_passed)) else {
+        let may_open = has_second() && !self.is_fixed && !self.had_reader;
+        let Some(process) = self.processes.get(&p).filter(|process| process.has_second || may_open) else {
             return Ok(());
         };
         if process.has_second {
@@ -668,14 +668,16 @@ impl Real<'_> {
         }
         let ours = self.ask(p, Request::Second(Second::Sql(text.into())))?;
         // Marked as having a log, it is for reading only.
-        let is_refused = [ffi::SQLITE_BUSY, ffi::SQLITE_READONLY].contains(&(ours.code() & 0xff));
+        let is_refused = [ffi::SQLITE_BUSY, ffi::SQLITE_READONLY].contains(&ours.code());
         let has_owner = self.processes.values().any(|process| !process.opened.is_empty());
         if is_refused && has_owner {
             self.tally.pay(Price::OneProcess);
             return Ok(());
         }
         let plain = sql::run(&self.plain[&(p, SECOND)], text);
-        if ours.code() & 0xff != plain.code() & 0xff {
+        // In a transaction versions of SQLite differ in whether a checkpoint is refused.
+        let may_differ = text.contains("wal_checkpoint") && !plain.is_idle;
+        if ours.code() != plain.code() && !may_differ {
             return Err(format!("{text} of the second copy in {p}: ours {ours:?}, plain {plain:?}").into());
         }
         if self.note() {

@@ -11,17 +11,25 @@ use crate::real::{CONNECTIONS, PROCESSES, RealProgram, RealStep, run};
 /// After this time a program is small enough.
 const LONGEST: Duration = Duration::from_secs(60);
 
+const WAL: &str = "PRAGMA journal_mode=wal";
+
 /// The program of a seed.
 pub fn program(seed: u64) -> RealProgram {
     let mut random = Rng::with_seed(seed ^ 0x5ea1);
     let is_fixed = random.u32(0..10) == 0;
-    let mut steps = vec![RealStep::Start(0), RealStep::Open(0, 0, window(&mut random))];
+    let mut steps = vec![RealStep::Start(0)];
+    // Another copy of SQLite comes first, and has commits in its WAL.
+    let has_second = !is_fixed && random.u32(0..4) == 0;
+    if has_second {
+        steps.extend([RealStep::Second(0), RealStep::SecondSql(0, WAL), RealStep::SecondSql(0, text(&mut random))]);
+    }
+    steps.push(RealStep::Open(0, 0, window(&mut random)));
     if !is_fixed && random.bool() {
-        steps.push(RealStep::Sql(0, 0, "PRAGMA journal_mode=wal"));
+        steps.push(RealStep::Sql(0, 0, WAL));
     }
     let count = random.usize(50..70);
     while steps.len() < count {
-        let next = step(&mut random, is_fixed);
+        let next = step(&mut random, has_second);
         if let RealStep::Fork(_, q) | RealStep::Daemon(_, q) = next {
             // Otherwise few children would do anything.
             steps.extend([next, RealStep::Open(q, CONNECTIONS - 1, 0), RealStep::Sql(q, CONNECTIONS - 1, text(&mut random))]);
@@ -36,7 +44,7 @@ fn window(random: &mut Rng) -> u32 {
     [0, 0, 1000][random.usize(0..3)]
 }
 
-fn step(random: &mut Rng, is_fixed: bool) -> RealStep {
+fn step(random: &mut Rng, has_second: bool) -> RealStep {
     // The first process and connection do most.
     let p = random.usize(0..PROCESSES).saturating_sub(2);
     let c = random.usize(0..CONNECTIONS + 1) % CONNECTIONS;
@@ -50,7 +58,7 @@ fn step(random: &mut Rng, is_fixed: bool) -> RealStep {
         33..=34 => RealStep::Daemon(p, q),
         35..=39 => RealStep::ReadFile(p, ["", "", "-ebb", "-wal"][random.usize(0..4)]),
         40..=42 => RealStep::Copy(p, c),
-        43 if !is_fixed => RealStep::Unlink,
+        43 => RealStep::Unlink,
         44..=46 => RealStep::Kill(p),
         47 => RealStep::Exit(p),
         48..=49 => RealStep::Quit(p),
@@ -60,6 +68,7 @@ fn step(random: &mut Rng, is_fixed: bool) -> RealStep {
         56 => RealStep::Restore(random.usize(0..60)),
         57 => RealStep::PutCopy,
         58 => RealStep::Pause(p),
+        _ if has_second && random.u32(0..3) == 0 => RealStep::SecondSql(p, text(random)),
         _ => RealStep::Sql(p, c, text(random)),
     }
 }
