@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ebbpool_sqlite::preload::{OpenV2, real};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
@@ -142,7 +143,11 @@ impl Actor {
 
     fn use_second(&mut self, what: Second) -> Result<Vec<String>, i32> {
         match what {
-            Second::Open(path) => self.second = Some(SecondCopy::open(&path)?),
+            Second::Open(path) => {
+                // As in a process where a package brings SQLite along, and another one uses the system's.
+                drop(SecondCopy::open(Path::new(":memory:"), SYSTEM)?);
+                self.second = Some(SecondCopy::open(&path, &copied(&self.socket)?)?);
+            }
             Second::Sql(text) => {
                 self.second.as_ref().ok_or(rusqlite::ffi::SQLITE_MISUSE)?.run(&text)?;
             }
@@ -192,22 +197,24 @@ impl Actor {
     }
 }
 
-type Open = unsafe extern "C" fn(*const c_char, *mut *mut c_void, i32, *const c_char) -> i32;
 type Exec = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, *const c_void, *const c_void) -> i32;
 type Close = unsafe extern "C" fn(*mut c_void) -> i32;
 
-/// A database that the system's SQLite has open, which knows nothing of the one in this program.
+/// The library of the system's SQLite.
+const SYSTEM: &CStr = c"libsqlite3.so.0";
+
+/// A database that another copy of SQLite has open, which knows nothing of the one in this program.
 struct SecondCopy {
     database: *mut c_void,
     exec: Exec,
     close: Close,
 }
 
-/// A function of the system's SQLite; `None` if there is none.
-fn of_second(name: &CStr) -> Option<*mut c_void> {
+/// A function of a library with SQLite; `None` if there is none.
+fn function_of(library: &CStr, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the names end with a zero; loading the library again does no harm.
     let found = unsafe {
-        let library = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if library.is_null() { library } else { libc::dlsym(library, name.as_ptr()) }
     };
     (!found.is_null()).then_some(found)
@@ -215,20 +222,34 @@ fn of_second(name: &CStr) -> Option<*mut c_void> {
 
 /// True if the system has an SQLite of its own.
 pub fn has_second() -> bool {
-    of_second(c"sqlite3_open_v2").is_some()
+    function_of(SYSTEM, c"sqlite3_open_v2").is_some()
+}
+
+/// A copy of the system's library, which is loaded, beside a file.
+fn copied(beside: &Path) -> Result<CString, i32> {
+    let copy = beside.with_extension("so");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let system = maps.split_ascii_whitespace().find(|word| word.contains("/libsqlite3.so"));
+    if !copy.exists() {
+        std::fs::copy(system.unwrap_or_default(), &copy).map_err(|_| rusqlite::ffi::SQLITE_NOTFOUND)?;
+    }
+    Ok(CString::new(copy.as_os_str().as_encoded_bytes()).unwrap())
 }
 
 impl SecondCopy {
-    fn open(path: &Path) -> Result<SecondCopy, i32> {
-        let function = |name| of_second(name).ok_or(rusqlite::ffi::SQLITE_NOTFOUND);
+    /// Opens a database as functions that are preloaded do for a caller in a library.
+    fn open(path: &Path, library: &CStr) -> Result<SecondCopy, i32> {
+        let function = |name| function_of(library, name).ok_or(rusqlite::ffi::SQLITE_NOTFOUND);
+        let caller = function(c"sqlite3_exec")?;
         // SAFETY: these are SQLite's functions, with the types that its interface says.
-        let (open, exec, close) = unsafe {
+        let (own, exec, close) = unsafe {
             (
-                std::mem::transmute::<*mut c_void, Open>(function(c"sqlite3_open_v2")?),
-                std::mem::transmute::<*mut c_void, Exec>(function(c"sqlite3_exec")?),
+                std::mem::transmute::<*const c_void, OpenV2>(rusqlite::ffi::sqlite3_open_v2 as *const c_void),
+                std::mem::transmute::<*mut c_void, Exec>(caller),
                 std::mem::transmute::<*mut c_void, Close>(function(c"sqlite3_close")?),
             )
         };
+        let open = real(caller, own).ok_or(rusqlite::ffi::SQLITE_NOTFOUND)?.open_v2;
         let name = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
         let mut second = SecondCopy { database: std::ptr::null_mut(), exec, close };
         // SAFETY: the name ends with a zero, and the handle is closed once.
