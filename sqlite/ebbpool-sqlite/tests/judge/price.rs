@@ -20,6 +20,7 @@ pub enum Price {
     ReadersCheckpoint,
     LostLock,
     Dropped,
+    NoMount,
 }
 
 /// Each with its reason.
@@ -73,6 +74,7 @@ pub const PRICES: &[(Price, &str)] = &[
         "plain SQLite cannot write a closed database after a power cut, where the disk has failed the sync that removes the mark, and \
          forgotten what it had to write: the library's next opening removes the mark, and nothing is lost",
     ),
+    (Price::NoMount, "skipped: the database would be mounted without its directory, which the system lets only root do"),
 ];
 
 /// What a statement's answer is judged by, beside plain SQLite's.

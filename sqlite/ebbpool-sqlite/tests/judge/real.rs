@@ -65,12 +65,21 @@ pub enum RealStep {
     Quit(usize),
 }
 
+/// Where the database is. SQLite's own VFS serves it, but for the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    Usual,
+    /// No one but root may make files in the directory, and the processes are not root's.
+    Fixed,
+    /// The file is mounted without its directory, as into a container, with which the log goes.
+    Mounted,
+}
+
 /// A program of processes.
 #[derive(Clone, Debug)]
 pub struct RealProgram {
     pub seed: u64,
-    /// No one but root may make files in the directory, and the processes are not root's.
-    pub is_fixed: bool,
+    pub location: Location,
     pub steps: Vec<RealStep>,
 }
 
@@ -79,9 +88,9 @@ impl RealProgram {
     pub fn show(&self) -> String {
         let steps = self.steps.iter().map(|step| format!("    {step:?},\n"));
         format!(
-            "RealProgram {{ seed: {}, is_fixed: {}, steps: vec![\n{}] }}",
+            "RealProgram {{ seed: {}, location: Location::{:?}, steps: vec![\n{}] }}",
             self.seed,
-            self.is_fixed,
+            self.location,
             steps.collect::<String>()
         )
     }
@@ -115,7 +124,7 @@ struct Real<'a> {
     history: History,
     /// `-ebb` was deleted, and no epoch was made since.
     has_lost_log: bool,
-    is_fixed: bool,
+    location: Location,
     /// A read-only connection was there since all connections were closed.
     had_reader: bool,
     tally: &'a mut Tally,
@@ -135,7 +144,7 @@ pub fn run(bench: &Bench, program: &RealProgram, tally: &mut Tally) -> Result<()
         plain: BTreeMap::new(),
         history: History::default(),
         has_lost_log: false,
-        is_fixed: program.is_fixed,
+        location: program.location,
         had_reader: false,
         tally,
     };
@@ -184,6 +193,11 @@ fn tick() {
     std::thread::sleep(Duration::from_millis(12));
 }
 
+/// Runs a script, in silence.
+fn shell(script: &str) -> bool {
+    Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// True if the processes are root's.
 #[allow(unsafe_code)]
 fn is_root() -> bool {
@@ -207,6 +221,10 @@ impl Real<'_> {
     /// Makes the database with a table, by plain SQLite in both worlds.
     fn prepare(&mut self) -> Run<()> {
         std::fs::create_dir(self.files()).unwrap();
+        if self.location == Location::Mounted && !self.mount() {
+            self.tally.pay(Price::NoMount);
+            return Err(Stop::Over);
+        }
         let setup = "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT); CREATE INDEX t_n ON t(n)";
         let text = |error: rusqlite::Error| Stop::Finding(format!("the first table: {error}"));
         let ours = Connection::open(self.path()).map_err(text)?;
@@ -223,9 +241,19 @@ impl Real<'_> {
         mode(self.directory.path(), 0o777);
         mode(&self.path(), 0o666);
         mode(&self.directory.path().join("socket"), 0o777);
-        mode(&self.files(), if self.is_fixed { 0o555 } else { 0o777 });
-        self.bench.plain.fix_directory(self.is_fixed);
+        mode(&self.files(), if self.location == Location::Fixed { 0o555 } else { 0o777 });
+        self.bench.plain.fix_directory(self.location == Location::Fixed);
         Ok(())
+    }
+
+    /// Mounts a file over that of the database; false where the system allows it to root alone.
+    fn mount(&self) -> bool {
+        let path = self.path().display().to_string();
+        let script = format!("mount --make-rprivate / && touch {path} {path}.host && mount --bind {path}.host {path}");
+        // SAFETY: from now on the mounts of this thread, and of what it starts, are its own.
+        #[allow(unsafe_code)]
+        let is_alone = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+        is_alone && shell(&script)
     }
 
     fn open_plain(&self, is_read_only: bool) -> rusqlite::Result<Connection> {
@@ -296,7 +324,7 @@ impl Real<'_> {
             .spawn()
             .unwrap();
         self.greet(p, Some(child), Vec::new())?;
-        if self.is_fixed && is_root() {
+        if self.location == Location::Fixed && is_root() {
             self.ask(p, Request::LoseRights)?;
         }
         Ok(())
@@ -365,6 +393,11 @@ impl Real<'_> {
     fn others_have(&self, p: usize) -> bool {
         let mut others = self.processes.iter().filter(|(other, _)| **other != p);
         others.any(|(_, process)| !process.opened.is_empty()) || self.has_second()
+    }
+
+    /// SQLite's own VFS may serve the database.
+    fn is_passed(&self) -> bool {
+        self.location != Location::Usual || self.had_reader
     }
 
     fn has_second(&self) -> bool {
@@ -469,8 +502,7 @@ impl Real<'_> {
             return Ok(());
         }
         if text.starts_with("PRAGMA ebbpool") {
-            let is_passed = ours.code() == ffi::SQLITE_BUSY && (self.had_reader || self.is_fixed);
-            if is_passed {
+            if ours.code() == ffi::SQLITE_BUSY && self.is_passed() {
                 self.tally.pay(Price::Passed);
                 return Ok(());
             }
@@ -566,6 +598,9 @@ impl Real<'_> {
         // Closing must not raise what has to survive: a connection that found the database locked has taken nothing over.
         let floor = self.history.floor(DATABASE);
         self.close_all()?;
+        if self.location == Location::Mounted {
+            let _ = std::fs::remove_file(self.beside("-ebb"));
+        }
         let without = self.without_the_library()?;
         if self.find(&without, 0)?.is_none() {
             return Err(self.compare_with_last("without the library", &without)?);
@@ -643,7 +678,7 @@ impl Real<'_> {
 
     fn second(&mut self, p: usize) -> Run<()> {
         // Where SQLite's own VFS serves both, the copies take each other's locks and WAL, as without the library.
-        let may_open = has_second() && !self.is_fixed && !self.had_reader;
+        let may_open = has_second() && !self.is_passed();
         let Some(process) = self.processes.get(&p).filter(|process| process.has_second || may_open) else {
             return Ok(());
         };
@@ -691,7 +726,7 @@ impl Real<'_> {
     /// What was restored stays, whatever the owner has in memory and in its log.
     fn restore(&mut self, state: usize) -> Run<()> {
         // With SQLite's own VFS it does what it does there.
-        if self.is_fixed || self.had_reader || self.has_second() {
+        if self.is_passed() || self.has_second() {
             return Ok(());
         }
         let content = self.content(state % (self.history.last() + 1))?;
@@ -712,7 +747,7 @@ impl Real<'_> {
 
     /// The copy has what was durable.
     fn put_copy(&mut self) -> Run<()> {
-        if self.is_fixed || self.had_reader || self.has_second() || self.has_lost_log {
+        if self.is_passed() || self.has_second() || self.has_lost_log {
             return Ok(());
         }
         self.settle()?;
@@ -756,7 +791,7 @@ impl Real<'_> {
     fn begin_with(&mut self, file: &[u8]) {
         let files = [("/real/x.db".to_owned(), file.to_vec().into())];
         self.bench.plain.put(files.into_iter().collect());
-        self.bench.plain.fix_directory(self.is_fixed);
+        self.bench.plain.fix_directory(self.location == Location::Fixed);
         self.bench.plain.take_changed();
         self.history.begin(self.bench.plain.files(), 0);
         self.has_lost_log = false;
@@ -768,7 +803,7 @@ impl Real<'_> {
         let has_lock = |database: &Connection| self.had_reader || !database.is_autocommit();
         let mut own = self.plain.iter().filter(|((of, _), _)| *of == p);
         let has_second = self.processes.get(&p).is_some_and(|process| process.has_second);
-        let would_lose = has_second || (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
+        let would_lose = has_second || self.is_passed() && own.any(|(_, database)| has_lock(database));
         if would_lose {
             self.tally.pay(Price::LostLock);
         }
@@ -841,6 +876,9 @@ impl Real<'_> {
     fn end(&mut self) {
         self.processes.clear();
         self.plain.clear();
+        if self.location == Location::Mounted {
+            shell(&format!("umount -l {}", self.path().display()));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::bench::Bench;
 use crate::price::Tally;
-use crate::real::{CONNECTIONS, PROCESSES, RealProgram, RealStep, run};
+use crate::real::{CONNECTIONS, Location, PROCESSES, RealProgram, RealStep, run};
 
 /// After this time a program is small enough.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -16,15 +16,16 @@ const WAL: &str = "PRAGMA journal_mode=wal";
 /// The program of a seed.
 pub fn program(seed: u64) -> RealProgram {
     let mut random = Rng::with_seed(seed ^ 0x5ea1);
-    let is_fixed = random.u32(0..10) == 0;
+    let location = [Location::Fixed, Location::Mounted].get(random.usize(0..20)).copied().unwrap_or(Location::Usual);
+    let is_usual = location == Location::Usual;
     let mut steps = vec![RealStep::Start(0)];
     // Another copy of SQLite comes first, and has commits in its WAL.
-    let has_second = !is_fixed && random.u32(0..4) == 0;
+    let has_second = is_usual && random.u32(0..4) == 0;
     if has_second {
         steps.extend([RealStep::Second(0), RealStep::SecondSql(0, WAL), RealStep::SecondSql(0, text(&mut random))]);
     }
     steps.push(RealStep::Open(0, 0, window(&mut random)));
-    if !is_fixed && random.bool() {
+    if is_usual && random.bool() {
         steps.push(RealStep::Sql(0, 0, WAL));
     }
     let count = random.usize(50..70);
@@ -37,7 +38,7 @@ pub fn program(seed: u64) -> RealProgram {
         }
         steps.push(next);
     }
-    RealProgram { seed, is_fixed, steps }
+    RealProgram { seed, location, steps }
 }
 
 fn window(random: &mut Rng) -> u32 {
