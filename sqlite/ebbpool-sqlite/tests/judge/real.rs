@@ -317,6 +317,8 @@ impl Real<'_> {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "actor", "--ignored", "--nocapture"])
             .env("EBBPOOL_ACTOR", format!("{p} {}", socket.display()))
+            // SQLite chooses it if the process is root's, and can make no file there.
+            .env("SQLITE_TMPDIR", "/proc")
             .env_remove("EBBPOOL_JUDGE")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -411,7 +413,8 @@ impl Real<'_> {
         if process.opened.contains_key(&c) || process.inherited.contains(&c) || (is_read_only && self.has_second()) {
             return Ok(());
         }
-        let options = format!("window={window}");
+        // With so little memory a transaction of some length goes to a file.
+        let options = format!("window={window}&memory=1M");
         let request = Request::Open { c, path: self.path(), options, is_read_only };
         let ours = self.ask(p, request)?;
         if self.is_allowed(p, &ours, "") {

@@ -12,6 +12,8 @@ use crate::real::{CONNECTIONS, Location, PROCESSES, RealProgram, RealStep, run};
 const LONGEST: Duration = Duration::from_secs(60);
 
 const WAL: &str = "PRAGMA journal_mode=wal";
+/// More than the library has memory for, and undone by the second row.
+const LARGE: &str = "INSERT INTO t SELECT 60, 0, randomblob(1300000) UNION ALL SELECT 60, 0, 0";
 
 /// The program of a seed.
 pub fn program(seed: u64) -> RealProgram {
@@ -27,6 +29,9 @@ pub fn program(seed: u64) -> RealProgram {
     steps.push(RealStep::Open(0, 0, window(&mut random)));
     if is_usual && random.bool() {
         steps.push(RealStep::Sql(0, 0, WAL));
+    }
+    if random.u32(0..8) == 0 {
+        steps.push(RealStep::Sql(0, 0, LARGE));
     }
     let count = random.usize(50..70);
     while steps.len() < count {
