@@ -37,7 +37,7 @@ pub enum Request {
     Read(PathBuf, Option<PathBuf>),
     /// Opens a database through another copy of SQLite, runs a statement there, or closes it again.
     Second(Second),
-    /// From now on the process has no more rights than anyone.
+    /// From now on the process has no more rights than anyone. Where it is not root's, this changes nothing.
     LoseRights,
     /// Ends without closing anything.
     Exit,
