@@ -606,11 +606,11 @@ impl Real<'_> {
             Err(_) if self.has_lost_log => return Err(Stop::Over),
             found => found.map_err(|why| format!("recovery: {why}"))?,
         };
-        let Some(state) = self.find(&dump, if self.has_lost_log { 0 } else { floor })? else {
+        if self.find(&dump, if self.has_lost_log { 0 } else { floor })?.is_none() {
             return Err(self.compare_with_last("recovered", &dump)?);
-        };
-        let content = self.content(state)?;
-        self.begin_with(&content.file);
+        }
+        // With the mode of its journal, which may be one of an earlier state that has the same rows.
+        self.begin_with(&std::fs::read(self.path()).unwrap_or_default());
         Ok(())
     }
 
