@@ -33,8 +33,9 @@
 //! 2. **No other opener has the database locked**, in this process or another. Before anything is recovered or opened
 //!    `fcntl(F_OFD_GETLK)` asks, with which locks of every kind conflict; the owner has such a lock. Otherwise `SQLITE_BUSY`.
 //!    `a_second_copy_of_sqlite_that_came_first_loses_nothing`
-//! 3. **Closing a descriptor drops no lock of another copy.** Before it is closed, `/proc/locks` says whether this process has locks of
-//!    the usual kind on the file; then it stays open, for the next use. The same test.
+//! 3. **Closing a descriptor drops no lock of another copy.** Before it is closed, `/proc/thread-self/fdinfo` says whether this process
+//!    has locks of the usual kind on the file; then it stays open, for the next use. The same test, and
+//!    `a_lock_is_found_while_other_files_are_locked`
 //! 4. **No other program writes the file.** `stat`, and the header, before each commit, epoch, slice of a checkpoint and write in place,
 //!    when another connection is opened, and before a read, at most every 10 ms. Where only the time differs, the pages in memory are
 //!    compared with the file. Otherwise `SQLITE_IOERR` and words on standard error: the file stays as it is, the logs get names in

@@ -109,20 +109,18 @@ pub(super) fn store_handle(identity: FileIdentity, file: BaseFile) {
     drop(closed);
 }
 
-/// True if this process has locks of the usual kind on a file.
+/// True if this process has locks of the usual kind on a file. Not by `/proc/locks`, which is no list of one moment: a lock may lack
+/// in it while other processes lock files.
 pub(crate) fn has_locks(identity: FileIdentity) -> bool {
-    /// Where the system lists the locks of its processes: `1: POSIX  ADVISORY  READ 4711 08:01:1234 1073741826 1073742335`.
-    const LOCKS: &str = "/proc/locks";
-    let Ok(text) = std::fs::read_to_string(LOCKS) else {
+    let Ok(descriptors) = std::fs::read_dir("/proc/thread-self/fd") else {
         return false;
     };
-    let process = std::process::id().to_string();
-    text.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let is_ours = fields.by_ref().any(|field| field == "POSIX") && fields.nth(2) == Some(&process);
-        // The device is not always that of `stat`.
-        let inode = fields.next().and_then(|file| file.rsplit(':').next()?.parse().ok());
-        is_ours && inode == Some(identity.inode)
+    descriptors.flatten().any(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        // With a line for each lock: `lock: 1: POSIX  ADVISORY  READ 4711 08:01:1234 1073741826 1073742335`.
+        let locks = || std::fs::read_to_string(std::path::Path::new("/proc/thread-self/fdinfo").join(&name));
+        number.and_then(identity_of_descriptor) == Some(identity) && locks().is_ok_and(|text| text.contains("POSIX"))
     })
 }
 
@@ -140,4 +138,41 @@ pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
         (status, found)
     };
     found.then_some(FileIdentity { device: status.st_dev, inode: status.st_ino })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn lock(file: &File, kind: i32, at: i64) {
+        // SAFETY: all zeros are a value of the structure, which lives until the call returns; the descriptor is open.
+        let code = unsafe {
+            let mut range: libc::flock = std::mem::zeroed();
+            (range.l_type, range.l_start, range.l_len) = (kind as i16, at as libc::off_t, 1);
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &range)
+        };
+        assert_eq!(code, 0);
+    }
+
+    #[test]
+    fn a_lock_is_found_while_other_files_are_locked() {
+        let [locked, other] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+        lock(&locked, libc::F_RDLCK, 0);
+        let is_over = AtomicBool::new(false);
+        let is_found = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for at in 0..200 {
+                        lock(&other, if at < 100 { libc::F_WRLCK } else { libc::F_UNLCK }, at % 100 * 2);
+                    }
+                }
+            });
+            let is_found = (0..10_000).all(|_| has_locks(identity_of(&locked).unwrap()));
+            is_over.store(true, Ordering::Relaxed);
+            is_found
+        });
+        assert!(is_found && !has_locks(identity_of(&tempfile::tempfile().unwrap()).unwrap()));
+    }
 }
