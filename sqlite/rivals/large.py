@@ -2,8 +2,8 @@
 """Measures transactions that are larger than the library's memory, and writes a table of docs/sqlite.md.
 
 A bulk load, a delete of each third row and a VACUUM, each of one transaction, with plain SQLite and through the VFS in turn:
-what the kernel writes to a fresh ext4 on a loop device until each statement has returned and the page cache is written, and
-how long the statement takes. Temporary files are on the same file system. Plain SQLite checks each database. Run it as root:
+what the kernel writes to a fresh ext4 on a loop device until each statement has returned, all is in place and the page cache is
+written, and how long the statement takes. Temporary files are on the same file system. Plain SQLite checks each database. Run it as root:
 
     cargo build --release -p ebbpool-sqlite
     sudo /usr/bin/python3 sqlite/rivals/large.py DIRECTORY [--rounds 5] [--mebibytes 200] [--write docs/sqlite.md]
@@ -76,7 +76,7 @@ def run(card: Card, options: str | None, mebibytes: int) -> list[tuple[int, floa
         statement()
         seconds = time.monotonic() - begin
         if options is not None:
-            database.execute("PRAGMA ebbpool_flush")
+            database.execute("PRAGMA ebbpool_checkpoint")
         card.flush()
         found.append((card.written()["bytes"] - before, seconds))
     database.close()
@@ -123,7 +123,7 @@ def main() -> None:
     text = (
         "By `sudo /usr/bin/python3 sqlite/rivals/large.py DIRECTORY --write docs/sqlite.md`: transactions larger than the "
         f"library's memory, on a database of {arguments.mebibytes} MiB of content with an index. Bytes that the kernel wrote "
-        "until the statement had returned and the page cache was written, and the time of the statement as a multiple of "
+        "until the statement had returned, all was in place and the page cache was written, and the time of the statement as a multiple of "
         f"plain SQLite's in the same round, medians of {arguments.rounds} rounds, SQLite {sqlite3.sqlite_version}.\n\n"
         + table(header, lines)
     )

@@ -89,19 +89,15 @@ impl Instance {
         let (lagging, of_snapshots, memory) = shared.with_state(self.now(), |state| {
             Ok((state.lagging_pages(&flight), state.pages_of_snapshots(&flight), state.memory.clone()))
         })?;
-        let mut before = HashMap::new();
-        for page in lagging {
-            if let Ok(old) = pages.read(page, |old| memory.store_earlier(old)) {
-                before.insert(page, Arc::new(old));
-            }
-        }
+        let earlier = |page| Some((page, Arc::new(store.stored().earlier(page, &pages, &memory).ok()?)));
+        let before: HashMap<_, _> = lagging.into_iter().filter_map(earlier).collect();
         for page in of_snapshots {
             // The state reads those again, from the pool.
             let _ = pages.read(page, |_| ());
         }
         let landed = shared.with_state(self.now(), |state| state.land(flight, change, before));
         if !store.is_closing
-            && let Err(error) = store.place_what_is_only_in_wal()
+            && let Err(error) = store.place_what_is_only_in_wal(self.slice(store))
         {
             // The epoch is durable; the next one brings it in place first.
             tracing::warn!(%error, "an epoch cannot be brought in place");

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::{BaseVfs, TemporaryFile};
+use crate::disk::{BaseFile, BaseVfs, TemporaryFile};
 use crate::sync::lock;
 
 /// Bytes of a piece of a [`VirtualFile`] without frames.
@@ -101,6 +101,42 @@ enum Residence {
     Spilled(u64),
     /// A part of another image, from an offset on.
     Part(Arc<Image>, usize),
+    /// In a file that shows it until other bytes are written there.
+    Lent(Arc<Lent>),
+}
+
+/// Bytes of a file that are stored only when others are about to be written over them.
+pub(crate) struct Lent {
+    memory: Memory,
+    file: Arc<Mutex<BaseFile>>,
+    at: u64,
+    length: usize,
+    copy: OnceLock<Image>,
+}
+
+impl Lent {
+    /// Bytes of a file, which the caller keeps as they are until it has called [`Lent::keep`].
+    pub(crate) fn new(memory: &Memory, file: &Arc<Mutex<BaseFile>>, at: u64, length: usize) -> Lent {
+        Lent { memory: memory.clone(), file: Arc::clone(file), at, length, copy: OnceLock::new() }
+    }
+
+    /// Stores the bytes: the file may get others now.
+    pub(crate) fn keep(&self) -> SqliteResult<()> {
+        let mut bytes = vec![0; self.length];
+        // No reader is between its look for a copy and the file.
+        let mut file = lock(&self.file);
+        file.read(self.at, &mut bytes)?;
+        self.copy.get_or_init(|| self.memory.store_earlier(&bytes));
+        Ok(())
+    }
+
+    fn read(&self, from: usize, into: &mut [u8]) -> SqliteResult<()> {
+        let mut file = lock(&self.file);
+        match self.copy.get() {
+            Some(copy) => copy.read(from, into),
+            None => file.read(self.at + from as u64, into),
+        }
+    }
 }
 
 impl Memory {
@@ -209,6 +245,11 @@ impl Memory {
 }
 
 impl Image {
+    /// An image of bytes that are in a file.
+    pub(crate) fn lent(lent: Arc<Lent>) -> Image {
+        Image { memory: lent.memory.clone(), length: lent.length, place: Residence::Lent(lent) }
+    }
+
     /// A part of an image, which has it with it.
     fn part(whole: &Arc<Image>, from: usize, length: usize) -> Image {
         Image { memory: whole.memory.clone(), place: Residence::Part(Arc::clone(whole), from), length }
@@ -222,21 +263,17 @@ impl Image {
     /// The bytes.
     pub(crate) fn bytes(&self) -> SqliteResult<Cow<'_, [u8]>> {
         match &self.place {
-            Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Residence::Spilled(at) => {
-                let mut bytes = vec![0; self.length];
-                lock(&self.memory.shared.file).read(*at, &mut bytes)?;
-                Ok(Cow::Owned(bytes))
-            }
-            Residence::Part(whole, from) => match &whole.place {
-                Residence::Memory(bytes) => Ok(Cow::Borrowed(&bytes[*from..from + self.length])),
-                _ => {
-                    let mut bytes = vec![0; self.length];
-                    whole.read(*from, &mut bytes)?;
-                    Ok(Cow::Owned(bytes))
+            Residence::Memory(bytes) => return Ok(Cow::Borrowed(bytes)),
+            Residence::Part(whole, from) => {
+                if let Residence::Memory(bytes) = &whole.place {
+                    return Ok(Cow::Borrowed(&bytes[*from..from + self.length]));
                 }
-            },
+            }
+            Residence::Spilled(_) | Residence::Lent(_) => {}
         }
+        let mut bytes = vec![0; self.length];
+        self.read(0, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
     }
 
     /// Reads some of the bytes, which must be there.
@@ -246,11 +283,9 @@ impl Image {
                 into.copy_from_slice(&bytes[from..from + into.len()]);
                 Ok(())
             }
-            Residence::Spilled(at) => {
-                let mut file = lock(&self.memory.shared.file);
-                file.read(at + from as u64, into)
-            }
+            Residence::Spilled(at) => lock(&self.memory.shared.file).read(at + from as u64, into),
             Residence::Part(whole, begin) => whole.read(begin + from, into),
+            Residence::Lent(lent) => lent.read(from, into),
         }
     }
 
@@ -262,12 +297,11 @@ impl Image {
                 Ok(())
             }
             Residence::Spilled(at) => {
-                let mut file = lock(&self.memory.shared.file);
                 self.memory.shared.spilled.fetch_add(bytes.len(), Ordering::Relaxed);
-                file.write(*at + from as u64, bytes)
+                lock(&self.memory.shared.file).write(*at + from as u64, bytes)
             }
             // Others share these bytes.
-            Residence::Part(..) => Err(SqliteCode::IO),
+            Residence::Part(..) | Residence::Lent(_) => Err(SqliteCode::IO),
         }
     }
 
@@ -284,7 +318,7 @@ impl Drop for Image {
                 self.memory.shared.used.fetch_sub(self.length, Ordering::Relaxed);
             }
             Residence::Spilled(at) => lock(&self.memory.shared.file).free_up(at, self.length),
-            Residence::Part(..) => {}
+            Residence::Part(..) | Residence::Lent(_) => {}
         }
     }
 }

@@ -593,6 +593,7 @@ impl DurableFiles {
             changed_bytes: changed_pages * self.page_size as u64,
             is_in_place: self.is_in_place(),
             is_between_slices: self.slices.are_under_way(),
+            is_only_in_wal: self.is_only_in_wal(),
             must_cover: self.must_cover,
             room,
         });

@@ -65,7 +65,11 @@ impl DatabaseState {
         if figures.is_in_place {
             return None;
         }
-        if figures.is_between_slices || figures.log_bytes > self.log_limit() || figures.changed_bytes > MOST_CHANGED {
+        let is_due = match figures.is_only_in_wal {
+            true => self.stored.lent_pages() == 0,
+            false => figures.log_bytes > self.log_limit() || figures.changed_bytes > MOST_CHANGED,
+        };
+        if figures.is_between_slices || is_due {
             return Some(self.now);
         }
         self.log_began.map(|began| began + self.options.checkpoint_age)
@@ -221,13 +225,8 @@ impl DatabaseState {
     ) -> SqliteResult<()> {
         self.keep_for_snapshots(&flight)?;
         for page in self.lagging_pages(&flight) {
-            let old = match lagging.remove(&page) {
-                Some(old) => old,
-                None => {
-                    let memory = &self.memory;
-                    Arc::new(self.pages()?.read(page, |old| memory.store_earlier(old))?)
-                }
-            };
+            let read = || self.stored.earlier(page, self.pages()?, &self.memory).map(Arc::new);
+            let old = lagging.remove(&page).map_or_else(read, Ok)?;
             self.main.view.insert(page, old);
         }
         let before = self.stored.size();

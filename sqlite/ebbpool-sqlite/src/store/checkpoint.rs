@@ -99,6 +99,7 @@ impl DurableFiles {
         if run.bytes.is_empty() {
             return Ok(());
         }
+        self.stored.keep_lent(run.begin..run.next)?;
         let at = u64::from(run.begin - 1) * self.page_size as u64;
         self.database.write(at, &run.bytes)?;
         self.written.in_place += whole_blocks(at, run.bytes.len() as u64);
@@ -253,10 +254,16 @@ impl DurableFiles {
         Ok(())
     }
 
-    /// Brings in place what only `-wal` holds, unless it is the log. Where `-ebb` has epochs, a checkpoint has begun and failed,
+    /// True if `-wal` is to be brought in place, and is not the log. Where `-ebb` has epochs, a checkpoint has begun and failed,
     /// and `-wal` does not have all of them.
-    pub(crate) fn place_what_is_only_in_wal(&mut self) -> SqliteResult<()> {
-        match self.kind == LogKind::Deltas && self.wal_needed && self.deltas.epochs == 0 {
+    pub(super) fn is_only_in_wal(&self) -> bool {
+        self.kind == LogKind::Deltas && self.wal_needed && self.deltas.epochs == 0
+    }
+
+    /// Brings in place what only `-wal` holds. SQLite's main file may still show what is there: unless no more than some bytes of that
+    /// have to be stored for it, SQLite's checkpoint comes first, or the next epoch.
+    pub(crate) fn place_what_is_only_in_wal(&mut self, most: u64) -> SqliteResult<()> {
+        match self.is_only_in_wal() && (self.stored.lent_pages() * self.page_size) as u64 <= most {
             true => self.place(),
             false => Ok(()),
         }
@@ -301,6 +308,7 @@ impl DurableFiles {
     fn end_placing(&mut self) -> SqliteResult<()> {
         let length = u64::from(self.size) * self.page_size as u64;
         if self.database.length()? != length {
+            self.stored.keep_lent(self.size + 1..)?;
             self.database.truncate(length)?;
         }
         self.database.sync()?;

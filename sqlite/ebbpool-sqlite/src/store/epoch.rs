@@ -376,6 +376,8 @@ impl DurableFiles {
         if self.deltas.epochs > 0 {
             self.bring_in_place(pages, false)?;
         }
+        // Where that fails the epoch goes behind it.
+        let _ = self.place_what_is_only_in_wal(u64::MAX);
         let list: Vec<u32> = flight.pages.keys().copied().collect();
         let list = self.without_unchanged(list, flight, pages)?;
         if list.is_empty() && flight.size == self.size && self.size > 0 {

@@ -1,14 +1,16 @@
 //! Where each page is as of the last epoch, for the threads that read pages: they wait for no write and no sync.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use super::{WrittenBytes, unmark};
+use super::{PageCache, WrittenBytes, unmark};
 use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, PageDelta};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
+use crate::memory::{Image, Lent, Memory};
 use crate::options::LogKind;
 use crate::sync::lock;
 
@@ -33,6 +35,8 @@ pub(crate) struct Figures {
     pub(crate) is_in_place: bool,
     /// True if a checkpoint has done some of its slices.
     pub(crate) is_between_slices: bool,
+    /// True if `-wal` has an epoch that is to go in place, and `-ebb` none.
+    pub(crate) is_only_in_wal: bool,
     /// True if a log may show a transaction that was refused.
     pub(crate) must_cover: bool,
     /// Bytes of the log behind its end that are the file's already, so that the disk has room for them.
@@ -52,7 +56,9 @@ pub(crate) enum PlaceChange {
 /// The places of the pages, and the files in which they are read.
 pub(crate) struct Stored {
     places: RwLock<Places>,
-    database: Mutex<BaseFile>,
+    database: Arc<Mutex<BaseFile>>,
+    /// Pages in place that images show: they are stored before others are written there.
+    lent: Mutex<BTreeMap<u32, Weak<Lent>>>,
     figures: Mutex<Figures>,
     /// How often the pool has taken pages over.
     moves: AtomicU64,
@@ -109,7 +115,8 @@ impl Stored {
     pub(super) fn new(database: BaseFile) -> Stored {
         Stored {
             places: RwLock::default(),
-            database: Mutex::new(database),
+            database: Arc::new(Mutex::new(database)),
+            lent: Mutex::default(),
             figures: Mutex::default(),
             moves: AtomicU64::new(0),
         }
@@ -189,6 +196,45 @@ impl Stored {
             }
         }
         Ok(())
+    }
+
+    /// A page as of the last epoch, for as long as SQLite's main file shows it so: without a copy where it is in place.
+    pub(crate) fn earlier(&self, page: u32, pages: &PageCache, memory: &Memory) -> SqliteResult<Image> {
+        let places = self.places();
+        let is_logged = places.chains.contains_key(&page) || places.images.contains_key(&page);
+        // Page 1 has the mark.
+        if is_logged || page == 1 || page > places.zeros_beyond {
+            drop(places);
+            return pages.read(page, |old| memory.store_earlier(old));
+        }
+        let mut all = lock(&self.lent);
+        let lent = all.get(&page).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let at = u64::from(page - 1) * places.page_size as u64;
+            Arc::new(Lent::new(memory, &self.database, at, places.page_size))
+        });
+        all.insert(page, Arc::downgrade(&lent));
+        Ok(Image::lent(lent))
+    }
+
+    /// Stores what is lent of pages that are about to be others in place.
+    pub(super) fn keep_lent(&self, pages: impl RangeBounds<u32>) -> SqliteResult<()> {
+        let found: Vec<u32> = lock(&self.lent).range(pages).map(|(page, _)| *page).collect();
+        for page in found {
+            let lent = lock(&self.lent).get(&page).and_then(Weak::upgrade);
+            lent.map_or(Ok(()), |lent| lent.keep())?;
+            lock(&self.lent).remove(&page);
+        }
+        Ok(())
+    }
+
+    /// The most pages that are lent.
+    pub(crate) fn lent_pages(&self) -> usize {
+        let mut all = lock(&self.lent);
+        // SQLite's checkpoint gives them back from the first to the last.
+        while let Some(first) = all.first_entry().filter(|first| first.get().strong_count() == 0) {
+            first.remove();
+        }
+        all.len()
     }
 
     /// The number of sections that a page is spread over.

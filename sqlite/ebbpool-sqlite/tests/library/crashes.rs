@@ -91,6 +91,64 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
     assert!((1..59).contains(&loaded), "{loaded}");
 }
 
+/// Beside a reader, so that what the files have must stay for its snapshot, and between transactions that are rolled back.
+#[test]
+fn a_power_cut_leaves_all_or_nothing_of_a_transaction_larger_than_memory() {
+    let bench = Bench::new("larger");
+    let version_of = |database: &rusqlite::Connection| -> rusqlite::Result<i64> {
+        let sql = "SELECT min(v), max(v), count(*) FROM t";
+        let (least, most, count) = database.query_row(sql, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get(2)?)))?;
+        assert_eq!((least, count), (most, 1500));
+        Ok(most)
+    };
+    let mut ended = 0;
+    for change in (1..140).step_by(if std::env::var_os("EBBPOOL_WHOLE").is_some() { 1 } else { 6 }) {
+        let disk = FaultyDisk::new(change);
+        bench.machine.insert(&disk);
+        bench
+            .open_plain()
+            .unwrap()
+            .execute_batch(
+                "PRAGMA page_size=1024; CREATE TABLE t (id INTEGER PRIMARY KEY, v INT, a);
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+                 INSERT INTO t SELECT i, 0, zeroblob(900) FROM n",
+            )
+            .unwrap();
+        disk.inject(Fault::crash(DiskOperation::Change, change).nth(change));
+        let mut acknowledged = 0;
+        let mut work = || -> rusqlite::Result<()> {
+            let [database, reader] = [bench.open("window=0&memory=1M")?, bench.open("window=0&memory=1M")?];
+            database.execute_batch("PRAGMA cache_size=20; PRAGMA journal_mode=wal")?;
+            for version in 1..4 {
+                reader.execute_batch("BEGIN")?;
+                let before = version_of(&reader)?;
+                database.execute_batch("BEGIN; UPDATE t SET v=100 WHERE id % 5; ROLLBACK")?;
+                database.execute("UPDATE t SET v=?1", [version])?;
+                acknowledged = version;
+                database.execute_batch("BEGIN; UPDATE t SET v=100 WHERE id % 2; ROLLBACK; UPDATE t SET a=1 WHERE id=7")?;
+                assert_eq!((version_of(&reader)?, version_of(&database)?), (before, version));
+                reader.execute_batch("COMMIT")?;
+                if version == 2 {
+                    database.query_row("PRAGMA wal_checkpoint", [], |_| Ok(()))?;
+                }
+            }
+            Ok(())
+        };
+        let worked = work();
+        assert!(worked.is_ok() || disk.is_off(), "change {change}: {worked:?}");
+        ended += i64::from(!disk.is_off());
+        bench.instance.be_killed();
+        disk.restart();
+        disk.heal();
+        let found = version_of(&bench.open("window=0").unwrap()).unwrap();
+        assert!((acknowledged..acknowledged + 2).contains(&found), "change {change}: {found} after {acknowledged}");
+        let plain = bench.open_plain().unwrap();
+        let ok: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!((ok.as_str(), version_of(&plain).unwrap()), ("ok", found), "change {change}");
+    }
+    assert!((1..40).contains(&ended), "{ended}");
+}
+
 /// A log of an earlier version goes on in it; the next generation is of the latest version, in the same file. In the first version it
 /// has no second header.
 #[test]

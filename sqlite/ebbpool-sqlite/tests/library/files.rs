@@ -187,6 +187,40 @@ fn a_transaction_larger_than_memory_goes_to_a_temporary_file() {
     }
 }
 
+/// Nothing is stored a second time but what SQLite has written more than once, whose disk would have got it once.
+#[test]
+fn a_delete_and_a_vacuum_larger_than_memory_write_no_page_three_times() {
+    for window in [0, 1000] {
+        let (_directory, path) = directory();
+        let database = open(&path, &format!("memory=1M&window={window}&log_limit=1M")).unwrap();
+        set_journal(&database, "wal");
+        let figures = || {
+            database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(())).unwrap();
+            let status = status(&database);
+            let of = |part: &str, name: &str| status[part][name].as_u64().unwrap();
+            [
+                of("written", "bytes"),
+                of("written", "temporary_bytes"),
+                of("without_ebbpool", "bytes"),
+                of("without_ebbpool", "wal_bytes"),
+            ]
+        };
+        let load = "CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE INDEX t_a ON t (a);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+            INSERT INTO t SELECT i, randomblob(420) FROM n";
+        database.execute_batch(load).unwrap();
+        for sql in ["DELETE FROM t WHERE id % 3 = 0", "VACUUM"] {
+            let before = figures();
+            database.execute_batch(sql).unwrap();
+            let after = figures();
+            let [bytes, temporary, plain, plain_wal] = std::array::from_fn(|index| after[index] - before[index]);
+            let found =
+                format!("{window} {sql:.10}: {bytes} bytes, {temporary} temporary; plain {plain}, {plain_wal} in the WAL");
+            assert!(temporary <= plain_wal && bytes <= plain + plain_wal, "{found}");
+        }
+    }
+}
+
 #[test]
 fn threads_share_a_database() {
     std::thread::scope(|scope| {
