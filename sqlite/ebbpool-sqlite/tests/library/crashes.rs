@@ -102,7 +102,9 @@ fn a_power_cut_leaves_all_or_nothing_of_a_transaction_larger_than_memory() {
         Ok(most)
     };
     let mut ended = 0;
-    for change in (1..140).step_by(if std::env::var_os("EBBPOOL_WHOLE").is_some() { 1 } else { 6 }) {
+    let mut change = 1;
+    while ended < 3 {
+        change += if std::env::var_os("EBBPOOL_WHOLE").is_some() { 1 } else { 7 };
         let disk = FaultyDisk::new(change);
         bench.machine.insert(&disk);
         bench
@@ -117,7 +119,8 @@ fn a_power_cut_leaves_all_or_nothing_of_a_transaction_larger_than_memory() {
         disk.inject(Fault::crash(DiskOperation::Change, change).nth(change));
         let mut acknowledged = 0;
         let mut work = || -> rusqlite::Result<()> {
-            let [database, reader] = [bench.open("window=0&memory=1M")?, bench.open("window=0&memory=1M")?];
+            let [database, reader] = ["window=0&memory=1M&log_limit=100k"; 2].map(|options| bench.open(options));
+            let (database, reader) = (database?, reader?);
             database.execute_batch("PRAGMA cache_size=20; PRAGMA journal_mode=wal")?;
             for version in 1..4 {
                 reader.execute_batch("BEGIN")?;
@@ -146,7 +149,8 @@ fn a_power_cut_leaves_all_or_nothing_of_a_transaction_larger_than_memory() {
         let ok: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!((ok.as_str(), version_of(&plain).unwrap()), ("ok", found), "change {change}");
     }
-    assert!((1..40).contains(&ended), "{ended}");
+
+    assert!(change > 40, "{change}");
 }
 
 /// A log of an earlier version goes on in it; the next generation is of the latest version, in the same file. In the first version it
