@@ -62,7 +62,7 @@ pub struct Lockstep<'a> {
     pub is_loose: bool,
     /// Connections whose databases' files do not show a committed state while they write.
     has_memory_journal: [bool; CONNECTIONS],
-    /// Connections whose transaction is open, and has lost a statement to a fault.
+    /// Connections whose transaction is open, and has lost a statement to a fault, or was open when another one lost one.
     has_lost: [bool; CONNECTIONS],
     /// Connections that have forgotten the tables with a statement that was not run in the other world, and could not read them
     /// again, because another one has a lock.
@@ -83,6 +83,8 @@ pub struct Lockstep<'a> {
     created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
     parked_at: [usize; CONNECTIONS],
+    /// Connections of which a checkpoint is held back.
+    holds_checkpoint: [bool; CONNECTIONS],
     pub stored: Vec<(Database, Rc<Content>)>,
     /// The `-ebb` that was stored last.
     pub stored_log: Option<(Database, Vec<u8>)>,
@@ -120,6 +122,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         may_have_dropped: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],
+        holds_checkpoint: [false; CONNECTIONS],
         stored: Vec::new(),
         stored_log: None,
         tally,
