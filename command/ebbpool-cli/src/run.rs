@@ -19,15 +19,16 @@ use args::RunArgs;
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let request = args.request()?;
     let source = args.common.reading.source(&args.traces)?;
-    let outputs = [&args.events, &args.series].into_iter().flatten();
+    let outputs = [&args.events, &args.series, &args.misses].into_iter().flatten();
     Source::refuse_overwriting(slice::from_ref(&source), outputs.cloned())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), false);
     let mut recording = RunRecording::default();
     recording.events = args.events.as_ref().map(OutputFile::create).transpose()?;
     recording.series = args.series.as_ref().map(OutputFile::create).transpose()?;
+    recording.misses = args.misses.as_ref().map(OutputFile::create).transpose()?;
     let (outcome, recording) = lab.run_recorded(&source, &request, recording)?;
-    for file in [recording.events, recording.series].into_iter().flatten() {
+    for file in [recording.events, recording.series, recording.misses].into_iter().flatten() {
         file.finish()?;
     }
     let detailed = outcome.detailed();

@@ -7,9 +7,9 @@ use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_sim::{
-    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList, EventWriter, NoObserver,
-    Observer, PassControl, Series, SimCell, SimError, SimOptions, TraceFacts, TraceScan, Warmup, check_policies, scan,
-    simulate_one,
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList, EventWriter, MissLog,
+    NoObserver, Observer, PassControl, Series, SimCell, SimError, SimOptions, TraceFacts, TraceScan, Warmup, check_policies,
+    scan, simulate_one,
 };
 use ebbpool_trace::{Metadata, Source};
 
@@ -107,6 +107,8 @@ pub struct RunRecording<W> {
     pub events: Option<W>,
     /// Pool sizes, target and estimates as CSV.
     pub series: Option<W>,
+    /// Pages read and written back, in order, as a trace in text.
+    pub misses: Option<W>,
 }
 
 /// The result of a run.
@@ -124,7 +126,7 @@ pub struct RunOutcome {
 impl<W> Default for RunRecording<W> {
     /// No outputs.
     fn default() -> Self {
-        RunRecording { events: None, series: None }
+        RunRecording { events: None, series: None, misses: None }
     }
 }
 
@@ -157,21 +159,27 @@ impl Lab<'_> {
         request: &RunRequest,
         recording: RunRecording<W>,
     ) -> Result<(RunOutcome, RunRecording<W>), LabError> {
-        if recording.events.is_none() && recording.series.is_none() {
+        if recording.events.is_none() && recording.series.is_none() && recording.misses.is_none() {
             return Ok((self.run(source, request)?, recording));
         }
         let series = recording.series.map(Series::new).transpose();
+        let page_size = source.open()?.metadata().page_size;
+        let misses = recording.misses.map(|out| MissLog::new(out, page_size)).transpose();
         let writer = EventWriter {
             events: recording.events.map(EventList),
             series: series.map_err(|source| SimError::Output { what: "the series", source })?,
+            misses: misses.map_err(|source| SimError::Output { what: "the misses", source })?,
             failure: None,
         };
         let (outcome, writer) = self.run_observed(source, request, writer)?;
         if let Some((what, source)) = writer.failure {
             return Err(SimError::Output { what, source }.into());
         }
-        let recording =
-            RunRecording { events: writer.events.map(|EventList(out)| out), series: writer.series.map(Series::into_inner) };
+        let recording = RunRecording {
+            events: writer.events.map(|EventList(out)| out),
+            series: writer.series.map(Series::into_inner),
+            misses: writer.misses.map(MissLog::into_inner),
+        };
         Ok((outcome, recording))
     }
 

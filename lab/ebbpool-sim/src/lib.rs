@@ -29,7 +29,7 @@ pub use curve::{
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use guest::{GuestEngine, GuestHost, GuestPolicy, SimPolicy, check_guest, guest_policy};
-pub use observer::{EventLog, EventWriter, NoObserver, Observer, Sample, Series};
+pub use observer::{EventLog, EventWriter, MissLog, NoObserver, Observer, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;
 pub use store::{NoStore, ResultStore};

@@ -104,12 +104,33 @@ impl<W: Write> Series<W> {
     }
 }
 
+/// The trace of what lies below the buffer, as text: a line for each page that is read or written back, from the first reference on.
+pub struct MissLog<W>(W);
+
+impl<W: Write> MissLog<W> {
+    /// Writes the metadata: the pages have this many bytes, if it is known.
+    pub fn new(mut out: W, page_size: Option<u64>) -> io::Result<Self> {
+        writeln!(out, "# ebbpool.below_cache=true")?;
+        if let Some(page_size) = page_size {
+            writeln!(out, "# ebbpool.page_size={page_size}")?;
+        }
+        Ok(MissLog(out))
+    }
+
+    /// The writer.
+    pub fn into_inner(self) -> W {
+        self.0
+    }
+}
+
 /// Writes events, a series, or both. It stores the first failure, which ends the writing.
 pub struct EventWriter<W> {
     /// The output of events.
     pub events: Option<EventLog<W>>,
     /// The output of the series.
     pub series: Option<Series<W>>,
+    /// The output of what lies below.
+    pub misses: Option<MissLog<W>>,
     /// The first failed output, and its error.
     pub failure: Option<(&'static str, io::Error)>,
 }
@@ -123,6 +144,15 @@ impl<W: Write + Send> EventWriter<W> {
             self.failure = Some(("the events", error));
         }
     }
+
+    fn miss(&mut self, letter: char, page: u64) {
+        if self.failure.is_none()
+            && let Some(MissLog(out)) = &mut self.misses
+            && let Err(error) = writeln!(out, "{letter} {page}")
+        {
+            self.failure = Some(("the misses", error));
+        }
+    }
 }
 
 impl<W: Write + Send> Observer for EventWriter<W> {
@@ -132,8 +162,13 @@ impl<W: Write + Send> Observer for EventWriter<W> {
         self.event(format_args!("# counted from here"));
     }
 
+    fn read(&mut self, page: u64) {
+        self.miss('R', page);
+    }
+
     fn write(&mut self, page: u64) {
         self.event(format_args!("write {page}"));
+        self.miss('W', page);
     }
 
     fn evict(&mut self, page: u64) {

@@ -37,6 +37,9 @@ pub(crate) struct RunArgs {
     /// Write a CSV file with a row every 1,000 references: pool sizes, target, estimates
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
+    /// Write the pages read and written back to a file, in order: the trace of the cache or device below
+    #[arg(long, value_name = "FILE.txt")]
+    pub(crate) misses: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,

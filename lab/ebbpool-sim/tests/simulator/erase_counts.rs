@@ -44,7 +44,7 @@ fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> 
 
 fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> Vec<String> {
     let (_directory, source) = file(trace, "t.txt");
-    let recorder = EventWriter { events: Some(EventLog(Vec::new())), series: None, failure: None };
+    let recorder = EventWriter { events: Some(EventLog(Vec::new())), series: None, misses: None, failure: None };
     let served = DeviceObserver::new(device(layer), None, recorder);
     let cell = cell(spec, frames, 8.0);
     // The model stops where the trace ends.

@@ -29,6 +29,7 @@ fn recorder() -> EventWriter<Vec<u8>> {
     EventWriter {
         events: Some(EventLog(Vec::new())),
         series: Some(Series::new(Vec::new()).expect("memory takes anything")),
+        misses: None,
         failure: None,
     }
 }
