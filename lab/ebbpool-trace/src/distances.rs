@@ -52,6 +52,17 @@ impl StackDistances {
         }
     }
 
+    /// Calls `found` with the distance of each of the next references to a page that had one before.
+    pub fn reference_all(&mut self, pages: &[u32], mut found: impl FnMut(u32)) {
+        /// References whose slots are fetched from memory together.
+        const TOGETHER: usize = 64;
+        for chunk in pages.chunks(TOGETHER) {
+            let slots = chunk.iter().filter_map(|page| self.slots.get(*page as usize));
+            std::hint::black_box(slots.fold(0, |sum, slot| sum ^ slot));
+            chunk.iter().filter_map(|page| self.reference(*page)).for_each(&mut found);
+        }
+    }
+
     /// The distance of the next reference, from 1 (the same page as before); `None` for the
     /// first reference to a page. Pages are numbered densely, below [`Self::MOST_PAGES`].
     pub fn reference(&mut self, page: u32) -> Option<u32> {

@@ -179,6 +179,8 @@ pub struct Collector {
     /// Dense numbers of pages, in order of first appearance.
     numbers: HashMap<u64, u32>,
     uses: Vec<PageUses>,
+    /// The dense numbers of the references that are added.
+    batch: Vec<u32>,
     distances: StackDistances,
     /// How many references had each stack distance.
     at_distance: Vec<u64>,
@@ -203,6 +205,7 @@ impl Collector {
             last: None,
             numbers: HashMap::new(),
             uses: Vec::new(),
+            batch: Vec::new(),
             distances: StackDistances::new(),
             at_distance: vec![0],
             classes: ClassUses::default(),
@@ -217,7 +220,9 @@ impl Collector {
     /// [`TraceError::TooManyPages`] at more than 2^30 distinct pages.
     pub fn add(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.requests.add(&batch.requests);
+        // One pass for each structure: a processor waits for several of its entries at a time.
         let mut classes = batch.classes.iter();
+        self.batch.clear();
         for (page, write) in batch.iter() {
             let class = classes.next().copied();
             self.references += 1;
@@ -239,16 +244,15 @@ impl Collector {
                 self.uses.push(PageUses::default());
                 self.at_distance.push(0);
             }
-            let uses = &mut self.uses[number as usize];
-            if write {
-                uses.writes += 1;
-            } else {
-                uses.reads += 1;
-            }
-            if let Some(distance) = self.distances.reference(number) {
-                self.at_distance[distance as usize] += 1;
-            }
+            self.batch.push(number);
         }
+        for (&number, &write) in self.batch.iter().zip(&batch.writes) {
+            let uses = &mut self.uses[number as usize];
+            uses.writes += u64::from(write);
+            uses.reads += u64::from(!write);
+        }
+        let at_distance = &mut self.at_distance;
+        self.distances.reference_all(&self.batch, |distance| at_distance[distance as usize] += 1);
         Ok(())
     }
 
