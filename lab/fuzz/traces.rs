@@ -77,7 +77,13 @@ pub(crate) fn csv(input: &[u8]) {
 /// The native format.
 pub(crate) fn native(input: &[u8]) {
     let directory = scratch();
-    check_file(&put(&directory, "fuzz.parquet", input));
+    let path = put(&directory, "fuzz.parquet", input);
+    check_file(&path);
+    // And as a table of any columns.
+    let columns = "page=#1:text,volume=#2,write=#2:W,read=#2:*,class=#3".parse().ok();
+    let options = ReadOptions { columns, ..ReadOptions::default() };
+    let path = path.to_str().expect("a temporary path in UTF-8");
+    check_source(&Source::parse_with(path, &options).expect("the file exists"));
 }
 
 /// A format of another program, once with bad lines as errors and once with bad lines skipped;

@@ -261,8 +261,8 @@ def _columns(given: str | dict[str, str] | None) -> _ebbpool._Columns:
     unknown = [role for role in given if role not in ("page", "write", "class")]
     if unknown or "page" not in given:
         raise UsageError(
-            f"columns=: a table has the columns page, write and class, not {', '.join(unknown) or 'none'}; give them as in "
-            "columns={'page': 'blk', 'write': 'dirty'}"
+            f"columns=: a table in memory has the columns page, write and class, not {', '.join(unknown) or 'none'}; give them "
+            "as in columns={'page': 'blk', 'write': 'dirty'}, or write the table as Parquet: a file has all roles"
         )
     write, _, values = given.get("write", "").partition(":")
     classes = (given["class"], True) if "class" in given else None

@@ -283,9 +283,8 @@ fn convert(args: &ConvertArgs) -> Result<(), Failure> {
     Source::refuse_overwriting(slice::from_ref(&source), outputs.into_iter().flatten())?;
     let sample = args.sample.map(|share| PageSample { rate: share.0, grain: 1 });
     write(&source, to, format, args.encoding.level, sample)?;
-    match sample {
-        Some(sample) => progress::report_notes(&[error_of(&source, &sample)?]),
-        None => {}
+    if let Some(sample) = sample {
+        progress::report_notes(&[error_of(&source, &sample)?]);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::formats::TimeUnit;
 ///
 /// - `page=COLUMN`: the page number, with `:hex` in hexadecimal digits, and with `:text` any text, whose page is numbered when it
 ///   first appears
-/// - `offset=COLUMN[:BYTES]` and `size=COLUMN[:BYTES]`: where a request begins and
+/// - `offset=COLUMN[:BYTES]` (or `:hex`, bytes in hexadecimal digits) and `size=COLUMN[:BYTES]`: where a request begins and
 ///   how long it is, in units of BYTES bytes; 1 byte by default
 /// - `volume=COLUMN`, any number of times: the device, file or relation of the page; equal page numbers of two volumes are two
 ///   pages
@@ -167,8 +167,8 @@ pub static TABLE_SHAPES: &[TableShape] = &[
         "W 7, R 2:7",
     ),
     shape(
-        "perf, PEBS, Prospero: hexadecimal", "W 0x7f10\nR 7f11", "write=#1,page=#2:hex,separator=space,names=no",
-        "W 32528, R 32529",
+        "perf, PEBS, lackey: addresses", "W 7f1008\nR 04222100", "write=#1,offset=#2:hex,separator=space,names=no",
+        "W 2033, R 16930",
     ),
     shape(
         "Windows, 100 ns since 1601", "when;op;offset;bytes\n128166372003061629;Write;8192;4096",
@@ -205,6 +205,8 @@ pub(crate) enum PageColumns {
 pub(crate) struct ByteColumn {
     pub(crate) column: String,
     pub(crate) unit: u64,
+    /// True if it has hexadecimal digits.
+    pub(crate) is_hexadecimal: bool,
 }
 
 /// A column that says which references write.
@@ -367,7 +369,12 @@ impl Columns {
 
     /// `--columns` with these, as a shell takes it.
     pub(crate) fn option(&self) -> String {
-        let text = self.to_string();
+        // Names from a file may have what a terminal obeys.
+        let shown = |letter: char| match letter.is_control() {
+            true => letter.escape_unicode().to_string(),
+            false => letter.to_string(),
+        };
+        let text: String = self.to_string().chars().map(shown).collect();
         match text.chars().all(|letter| letter.is_alphanumeric() || "=,:#_-./+@%".contains(letter)) {
             true => format!("--columns {text}"),
             false => format!("--columns '{}'", text.replace('\'', "'\\''")),
@@ -453,12 +460,20 @@ impl PageColumns {
 }
 
 impl ByteColumn {
+    /// A column that counts bytes.
+    pub(crate) fn bytes(column: &str) -> ByteColumn {
+        ByteColumn { column: column.to_owned(), unit: 1, is_hexadecimal: false }
+    }
+
     fn parse(text: &str) -> Result<ByteColumn, String> {
         let Some((column, unit)) = text.rsplit_once(':') else {
-            return Ok(ByteColumn { column: text.to_owned(), unit: 1 });
+            return Ok(ByteColumn::bytes(text));
         };
+        if unit == "hex" && !column.is_empty() {
+            return Ok(ByteColumn { is_hexadecimal: true, ..ByteColumn::bytes(column.trim_end()) });
+        }
         match unit.parse() {
-            Ok(unit @ 1..) if !column.is_empty() => Ok(ByteColumn { column: column.trim_end().to_owned(), unit }),
+            Ok(unit @ 1..) if !column.is_empty() => Ok(ByteColumn { unit, ..ByteColumn::bytes(column.trim_end()) }),
             _ => Err(format!("'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512")),
         }
     }
@@ -501,6 +516,7 @@ impl fmt::Display for Columns {
     /// The spelling that [`FromStr`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = |measure: &ByteColumn| match measure.unit {
+            _ if measure.is_hexadecimal => format!("{}:hex", spelled(&measure.column)),
             1 => spelled(&measure.column),
             unit => format!("{}:{unit}", spelled(&measure.column)),
         };
@@ -556,6 +572,7 @@ mod tests {
             "page=blk",
             "page=blk,write=op:W,class=relation",
             "offset=o,size=n,write=w",
+            "offset=o:hex,size=n:hex",
             "offset=sector:512,size=sectors:512,write=rwbs:W|WS",
             "page=blk,write=op:W,time=ts",
             "page=blk,class=c,time=ts:us",

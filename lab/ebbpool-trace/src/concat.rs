@@ -201,7 +201,8 @@ impl Decode for ConcatenatedParts {
                 if self.apart {
                     let first = self.number as u64 * PART;
                     if let Some(page) = piece.pages.iter().find(|page| **page >= PART) {
-                        let problem = format!("has page {page}; with --apart pages are below 2^58");
+                        let problem =
+                            format!("has page {page}; with --apart a part has pages below 2^58, and at most 1024 volumes");
                         return Err(TraceError::Columns { file: format!("part {}", self.number + 1), problem });
                     }
                     piece.pages.iter_mut().for_each(|page| *page += first);

@@ -279,7 +279,7 @@ pub enum TraceError {
         remedy: &'static str,
     },
     /// A file in a form of which another program makes one that is read.
-    #[error("{file}: {content}, which is not read; {remedy} {file} | ebbpool … - reads what it holds")]
+    #[error("{file}: {content}, which is not read; {remedy} '{file}' | ebbpool … - reads what it holds")]
     Packed {
         /// The file as the user named it.
         file: String,

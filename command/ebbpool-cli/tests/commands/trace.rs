@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Ebbpool, TABLE_2, errors, sample};
+use crate::harness::{Ebbpool, TABLE_2, errors, number, sample};
 
 crate::table::table!("trace");
 
@@ -136,4 +136,23 @@ fn a_sample_states_its_error_and_tables_are_found_by_a_word() {
     assert!(found.contains("--columns time=#1,offset=#2:512") && !found.contains("Alibaba"), "{found}");
     let unknown = errors(&ebbpool.run(&["trace", "shapes", "nonesuch"]));
     assert!(unknown.contains("no table has 'nonesuch'"), "{unknown}");
+}
+
+/// The pages that one buffer reads and writes are the trace of the one below.
+#[test]
+fn the_misses_of_a_run_are_a_trace() {
+    let ebbpool = Ebbpool::in_scratch();
+    let below = &ebbpool.named("below.txt");
+    let from = "zipf:pages=500,refs=5000,write=0.3";
+    for (policy, frames) in [("lru", "50"), ("fd-buffer", "20")] {
+        let _ = std::fs::remove_file(below);
+        let run = ebbpool.json(&["run", from, "--policy", policy, "--frames", frames, "--misses", below]);
+        let info = ebbpool.json(&["trace", "info", below]);
+        let [reads, writes] = ["reads", "writes"].map(|name| number(&run[name]));
+        assert_eq!((number(&info["references"]), number(&info["writes"])), (reads + writes, writes));
+        assert_eq!(info["below_cache"], true);
+    }
+    // A buffer of the same size below keeps what this one has just read, which does not come again before it leaves.
+    let second = ebbpool.json(&["run", below, "--policy", "lru", "--frames", "500"]);
+    assert_eq!(second["reads"], second["distinct_pages"]);
 }

@@ -44,6 +44,7 @@ struct CsvInput {
     last: u8,
     /// Where the bytes end that were read, if any number of blanks separates fields.
     blanks: Option<Blanks>,
+    has_quotes: bool,
     /// The offset at which the current record must end at the latest.
     end: Arc<AtomicU64>,
 }
@@ -64,7 +65,7 @@ impl Read for CsvInput {
             Some(blanks) => {
                 // A blank may be left from the bytes before.
                 let read = bytes.len().min(buffer.len().saturating_sub(1));
-                let count = blanks.squeeze(&bytes[..read], buffer);
+                let count = blanks.squeeze(&bytes[..read], buffer, self.has_quotes);
                 self.stream.consume(read);
                 count
             }
@@ -90,19 +91,23 @@ impl Read for CsvInput {
 enum Blanks {
     /// At the beginning of a line, or behind blanks there.
     Begin,
-    /// Behind a field.
+    /// Behind a field, or within one.
     None,
     /// Behind blanks after a field.
     Some,
+    /// Within quotation marks.
+    Quoted,
 }
 
 impl Blanks {
     /// Copies the bytes with one blank between fields and none at the ends of lines, into what is longer by at least 1. Returns
     /// the length.
-    fn squeeze(&mut self, bytes: &[u8], into: &mut [u8]) -> usize {
+    fn squeeze(&mut self, bytes: &[u8], into: &mut [u8], has_quotes: bool) -> usize {
         let mut length = 0;
         for &byte in bytes {
             match (byte, *self) {
+                (b'"', Blanks::Quoted) => *self = Blanks::None,
+                (_, Blanks::Quoted) => {}
                 (b' ' | b'\t', Blanks::Begin) => continue,
                 (b' ' | b'\t', _) => {
                     *self = Blanks::Some;
@@ -110,11 +115,12 @@ impl Blanks {
                 }
                 (b'\n' | b'\r', _) => *self = Blanks::Begin,
                 _ => {
+                    let is_first = *self != Blanks::None;
                     if *self == Blanks::Some {
                         into[length] = BLANKS;
                         length += 1;
                     }
-                    *self = Blanks::None;
+                    *self = if byte == b'"' && is_first && has_quotes { Blanks::Quoted } else { Blanks::None };
                 }
             }
             into[length] = byte;
@@ -179,12 +185,16 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let head = stream.head(1 << 13)?;
     // Excel's own line on the separator.
     let sep = first_line(head, layout.comment);
-    let stated = match sep.trim_ascii_end() {
+    let stated = match sep.strip_suffix(b"\r").unwrap_or(sep) {
         [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', sign] => Some(*sign),
         _ => None,
     };
-    let before = head.iter().position(|&byte| byte == b'\n').filter(|_| stated.is_some()).map_or(0, |at| at + 1);
-    let lines_before = u64::from(before > 0);
+    let before = match stated {
+        // The lines up to this one, and its end.
+        Some(_) => (sep.as_ptr() as usize - head.as_ptr() as usize + sep.len() + 1).min(head.len()),
+        None => 0,
+    };
+    let lines_before = head[..before].iter().filter(|&&byte| byte == b'\n').count() as u64;
     let is_marked = head.starts_with(BYTE_ORDER) && before == 0;
     let head = &head[before..];
     let line = first_line(head, layout.comment);
@@ -206,6 +216,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             given: 0,
             last: 0,
             blanks: (delimiter == BLANKS).then_some(Blanks::Begin),
+            has_quotes: layout.quotes != Some(false),
             end: Arc::clone(&end),
         });
     let mut records = Records {
@@ -228,6 +239,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     if delimiter == BLANKS && layout.separator.is_none() {
         notes.push(format!("{label}: blanks separate the columns (separator=space in --columns)"));
     }
+    let header_line = record.clone();
     let columns = header.columns(decoding, &mut notes)?;
     let first = header.is_without_names(&columns)?.then_some(record);
     if first.is_some() && layout.names.is_none() {
@@ -236,6 +248,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     if layout.quotes.is_none() {
         let with = |quotes| Columns { layout: Layout { quotes: Some(quotes), ..layout.clone() }, ..columns.clone() }.option();
         records.quotes = Some([true, false].map(with));
+        records.ends_with_its_line(&header_line)?;
     }
     table::open(records, (&header, columns, first), decoding, notes)
 }
@@ -253,6 +266,19 @@ fn unreadable(file: &str, error: csv::Error) -> TraceError {
 }
 
 impl Records {
+    /// Asks if a field has several lines, unless the user has said what quotation marks are.
+    fn ends_with_its_line(&self, record: &ByteRecord) -> Result<(), TraceError> {
+        let Some([several, none]) = self.quotes.as_ref().filter(|_| record.as_slice().contains(&b'\n')) else {
+            return Ok(());
+        };
+        // A mark without its other one makes one field of many lines.
+        let expected = format!(
+            "a field that ends with its line: if what is between quotation marks may have several lines {several}, if they enclose nothing {none}"
+        );
+        let field = record.iter().find(|field| field.contains(&b'\n')).unwrap_or_default();
+        Err(self.wrong(record, expected, quoted(&field[..field.len().min(80)])))
+    }
+
     /// The line on which the current record begins. The line number of the csv crate is
     /// that of blank lines before the record, and counts a `\n` after a `\r` towards the
     /// next record.
@@ -271,14 +297,7 @@ impl Rows for Records {
         let start = self.reader.position().byte();
         self.end.store(start.saturating_add(LONGEST_RECORD + READ_AHEAD as u64), Ordering::Relaxed);
         let is_read = self.reader.read_byte_record(record).map_err(|error| unreadable(&self.label, error))?;
-        if let Some([several, none]) = self.quotes.as_ref().filter(|_| record.as_slice().contains(&b'\n')) {
-            // A mark without its other one makes one field of many lines.
-            let expected = format!(
-                "a field that ends with its line: if what is between quotation marks may have several lines {several}, if they enclose nothing {none}"
-            );
-            let field = record.iter().find(|field| field.contains(&b'\n')).unwrap_or_default();
-            return Err(self.wrong(record, expected, quoted(&field[..field.len().min(80)])));
-        }
+        self.ends_with_its_line(record)?;
         // So the csv crate takes a comment that ends the file without the end of a line.
         Ok(is_read && !(self.has_comments && record.len() == 1 && record.as_slice().is_empty()))
     }

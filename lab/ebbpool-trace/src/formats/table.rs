@@ -32,8 +32,10 @@ const WRITE_NAMES: &[&str] = &["write", "is_write", "iswrite", "dirty", "op", "o
 const LIKE_OFFSETS: &[&str] = &["offset"];
 const LIKE_SIZES: &[&str] = &[
     "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks", "blkcount", "iosize",
-    "reqsize",
+    "reqsize", "nblk", "blks", "nbyte", "nrsector",
 ];
+const LIKE_COUNTS: &[&str] = &["count", "hits", "hit", "freq", "frequency", "repeat", "refs", "references", "accesses"];
+const LIKE_BYTES: &[&str] = &["byte", "bytes", "nbyte", "nbytes"];
 const LIKE_WRITES: &[&str] = &[
     "write", "dirty", "isdirty", "op", "opcode", "optype", "operation", "rw", "rwbs", "type", "iotype", "access", "mode",
     "direction", "ddir", "action", "event", "cmd", "command",
@@ -43,7 +45,9 @@ const LIKE_VOLUMES: &[&str] = &[
     "relation", "rel", "relfilenode", "relnode", "relnumber", "table", "tablespace", "segment", "namespace", "ns", "nsid",
     "major", "minor", "partition", "tenant", "shard", "space", "database", "db", "dboid", "schema", "fork", "bucket", "object",
     "obj", "instance", "pool", "server", "node", "drive", "array", "uuid", "index", "channel", "chip", "vm", "image",
-    "container",
+    "container", "oid", "name", "fname", "fh", "handle", "inum", "fid", "fsid", "chunk", "blob", "anonblob", "extent",
+    "stripe", "zone", "region", "url", "ldev", "bdev", "target", "wwn", "ost", "mount", "dir", "directory", "tbl", "keyspace",
+    "collection", "heap", "indexrel", "reldatabase", "reltablespace",
 ];
 const LIKE_TIMES: &[&str] =
     &["time", "timestamp", "ts", "date", "latency", "lat", "duration", "elapsed", "wait", "delay", "age"];
@@ -53,11 +57,14 @@ const CLASS_NAME: &str = "class";
 /// The name of a column of times in native traces, which says their unit.
 const TIME_NAME: &str = "time_us";
 
+/// More columns than these are not printed in an answer.
+const MOST_VOLUME_COLUMNS: usize = 8;
+
 /// The columns to which `header` gives common names; the error asks a question, if another reading of the names is as good.
 pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
     let all = |name: &'static str| header.iter().filter(move |column| column.eq_ignore_ascii_case(name));
     let find = |names: &[&'static str]| names.iter().find_map(|name| all(name).next()).cloned();
-    let measure = |column| ByteColumn { column, unit: 1 };
+    let measure = |column: String| ByteColumn::bytes(&column);
     let like = |words: &[&str]| header.iter().find(|name| is_like(name, words) && !is_like(name, LIKE_TIMES)).cloned();
     let page = find(PAGE_NAMES);
     let offset = find(OFFSET_NAMES).or_else(|| like(LIKE_OFFSETS));
@@ -66,11 +73,12 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
     let Some(pages) = numbered.or_else(|| bytes.clone()) else {
         return Ok(None);
     };
-    let exact: Vec<&String> = WRITE_NAMES.iter().flat_map(|name| all(name)).collect();
-    let writes = match exact.is_empty() {
-        true => header.iter().filter(|name| is_like(name, LIKE_WRITES) && !is_like(name, LIKE_TIMES)).collect(),
-        false => exact,
-    };
+    let mut writes: Vec<&String> = WRITE_NAMES.iter().flat_map(|name| all(name)).collect();
+    for name in header.iter().filter(|name| is_like(name, LIKE_WRITES) && !is_like(name, LIKE_TIMES)) {
+        if !writes.contains(&name) {
+            writes.push(name);
+        }
+    }
     let mut guessed = Columns {
         pages,
         volumes: Vec::new(),
@@ -92,6 +100,15 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
     }
     let alone = guessed.clone();
     guessed.volumes = unread_volumes(header, &guessed).cloned().collect();
+    if guessed.volumes.len() > MOST_VOLUME_COLUMNS {
+        return Err(format!(
+            "{} columns may say that equal page numbers are of several devices or files, such as '{}' and '{}': {} with volume= for each that does",
+            guessed.volumes.len(),
+            guessed.volumes[0],
+            guessed.volumes[1],
+            alone.option()
+        ));
+    }
     // Every answer keeps devices apart.
     let or_one = match guessed.volumes.is_empty() {
         true => "",
@@ -114,17 +131,25 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         ));
     }
     if let Some(size) = unread_sizes(header, &guessed).next() {
+        let size_unit = |unit| if is_like(size, LIKE_BYTES) { 1 } else { unit };
         let of = |offset: &String, unit| PageColumns::Bytes {
-            offset: ByteColumn { column: offset.clone(), unit },
-            size: Some(ByteColumn { column: size.clone(), unit }),
+            offset: ByteColumn { unit, ..ByteColumn::bytes(offset) },
+            size: Some(ByteColumn { unit: size_unit(unit), ..ByteColumn::bytes(size) }),
         };
         let (pages, units) = match &guessed.pages {
+            PageColumns::Page(page, _) if size_unit(512) == 1 => {
+                (of(page, 512), ", if the position counts sectors of 512 bytes")
+            }
             PageColumns::Page(page, _) => (of(page, 512), ", if both count sectors of 512 bytes"),
             PageColumns::Bytes { offset, .. } => (of(&offset.column, 1), ", if both count bytes"),
         };
         let measured = Columns { pages, ..guessed.clone() };
+        let repeated = match is_like(size, LIKE_COUNTS) {
+            true => format!(", {} if it says how often", Columns { repeat: Some(size.clone()), ..guessed.clone() }.option()),
+            false => String::new(),
+        };
         return Err(format!(
-            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon), or without it {}{or_one}",
+            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon){repeated}, or without it {}{or_one}",
             measured.option(),
             guessed.option()
         ));
@@ -132,6 +157,13 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
     if guessed.write.is_none()
         && let Some(other) = header.iter().find(|name| !guessed.names().any(|used| used == *name))
     {
+        if is_like(other, LIKE_COUNTS) {
+            return Err(format!(
+                "column '{other}' may say how often a page was requested, and no column which requests write: {}, or without it {}{or_one}",
+                Columns { repeat: Some(other.clone()), ..guessed.clone() }.option(),
+                guessed.option()
+            ));
+        }
         let write = WriteColumn { values: vec!["W".to_owned()], ..WriteColumn::of_words(other) };
         return Err(format!(
             "no column has a name that says which requests write: {} if column '{other}' has W for them, or {} if all read{or_one}",
@@ -178,7 +210,7 @@ fn unread_sizes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator
 fn unread_volumes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
     let is_class = |name: &&String| columns.class.as_ref() == Some(*name) && !columns.volumes.contains(name);
     let classes = header.iter().filter(is_class);
-    let others = [LIKE_TIMES, LIKE_SIZES, LIKE_OFFSETS];
+    let others = [LIKE_TIMES, LIKE_SIZES, LIKE_OFFSETS, &["read", "write"]];
     unread(header, columns)
         .chain(classes)
         .filter(move |name| is_like(name, LIKE_VOLUMES) && !others.iter().any(|words| is_like(name, words)))
@@ -226,15 +258,19 @@ struct Field {
     name: String,
 }
 
+/// A field of bytes, the bytes of its unit, and whether it has hexadecimal digits.
+type MeasureField = (Field, u64, bool);
+
 /// The fields that say which pages a record touches.
 #[derive(Debug)]
 enum PageFields {
     Number(Field),
     Hexadecimal(Field),
-    Text(Field),
+    /// And whether blanks around it are none of it.
+    Text(Field, bool),
     Bytes {
-        offset: (Field, u64),
-        size: Option<(Field, u64)>,
+        offset: MeasureField,
+        size: Option<MeasureField>,
         page_size: u64,
         /// Of a guess, what to ask if offsets are no multiples of 512.
         question: Option<String>,
@@ -262,23 +298,17 @@ impl<'a> Header<'a> {
         if columns.names().any(|name| !name.starts_with('#') || self.place(name).is_none()) {
             return Ok(false);
         }
-        let mut values = columns.numbers().filter_map(|name| self.place(name)).map(|at| self.names[at].as_bytes()).peekable();
-        let is_open = values.peek().is_none();
-        let values: Vec<&[u8]> = values.collect();
-        if values.iter().any(|text| integer(text, false).is_some()) {
+        let mut values = columns.numbers().filter_map(|name| self.place(name)).map(|at| self.names[at].as_bytes());
+        if values.any(|text| integer(text, false).is_some()) {
             return Ok(true);
         }
-        let is_name = |text: &&[u8]| text.first().is_some_and(|letter| letter.is_ascii_alphabetic() || b"_#%".contains(letter));
-        if is_open || !values.iter().all(is_name) {
-            let with = |names| Columns { layout: Layout { names: Some(names), ..columns.layout.clone() }, ..columns.clone() };
-            return Err(self.refuse(format!(
-                "the first line has {}; say {} if it is a request, {} if it names columns",
-                listed(&self.names),
-                with(false).option(),
-                with(true).option()
-            )));
-        }
-        Ok(false)
+        let with = |names| Columns { layout: Layout { names: Some(names), ..columns.layout.clone() }, ..columns.clone() };
+        Err(self.refuse(format!(
+            "the first line has {}; say {} if it is a request, {} if it names columns",
+            listed(&self.names),
+            with(false).option(),
+            with(true).option()
+        )))
     }
 
     pub(super) fn place(&self, name: &str) -> Option<usize> {
@@ -324,7 +354,12 @@ impl<'a> Header<'a> {
                         PageColumns::Bytes { size: Some(_), .. } => ", offset and size in bytes",
                         PageColumns::Bytes { size: None, .. } => ", offset in bytes; without a size, each request is one page",
                     };
-                    notes.push(format!("{label}: guessed --columns {guessed}{units}"));
+                    let unread: Vec<String> = unread(&self.names, &guessed).cloned().collect();
+                    let unread = match unread.is_empty() {
+                        true => String::new(),
+                        false => format!("; not read: {}", listed(&unread)),
+                    };
+                    notes.push(format!("{label}: guessed --columns {guessed}{units}{unread}"));
                 }
                 guessed
             }
@@ -379,8 +414,12 @@ impl<'a> Header<'a> {
 
     fn field(&self, name: &str) -> Result<Field, TraceError> {
         self.place(name).map(|at| Field { at, name: name.to_owned() }).ok_or_else(|| {
+            let separator = match name.starts_with('#') && self.is_line {
+                true => " (another separator is named with separator=space, tab, … in --columns)",
+                false => "",
+            };
             self.refuse(format!(
-                "no column '{}'{}; {} {}",
+                "no column '{}'{}; {} {}{separator}",
                 one_line(name),
                 did_you_mean(name, self.names.iter().map(String::as_str)),
                 self.holder(),
@@ -397,7 +436,7 @@ impl<'a> Header<'a> {
                 return Ok(match kind {
                     PageKind::Number => PageFields::Number(field),
                     PageKind::Hexadecimal => PageFields::Hexadecimal(field),
-                    PageKind::Text => PageFields::Text(field),
+                    PageKind::Text => PageFields::Text(field, self.is_line),
                 });
             }
             PageColumns::Bytes { offset, size } => (offset, size),
@@ -409,18 +448,21 @@ impl<'a> Header<'a> {
         metadata.page_size = Some(page_size.get());
         let question = decoding.options.columns.is_none().then(|| {
             let unit = |unit| {
-                let of = |bytes: &ByteColumn| ByteColumn { unit, ..bytes.clone() };
+                let of = |bytes: &ByteColumn| {
+                    let is_bytes = is_like(&bytes.column, LIKE_BYTES);
+                    ByteColumn { unit: if is_bytes { 1 } else { unit }, ..bytes.clone() }
+                };
                 let pages = PageColumns::Bytes { offset: of(offset), size: size.as_ref().map(of) };
                 Columns { pages, ..columns.clone() }.option()
             };
             format!(
-                "a multiple of 512 in column '{}': say {} if it counts bytes, {} if sectors",
+                "multiples of 512 in column '{}' and of sizes: say {} if they count bytes, {} if sectors",
                 offset.column,
                 unit(1),
                 unit(512)
             )
         });
-        let measured = |bytes: &ByteColumn| Ok((self.field(&bytes.column)?, bytes.unit));
+        let measured = |bytes: &ByteColumn| Ok((self.field(&bytes.column)?, bytes.unit, bytes.is_hexadecimal));
         Ok(PageFields::Bytes {
             offset: measured(offset)?,
             size: size.as_ref().map(measured).transpose()?,
@@ -466,13 +508,17 @@ fn integer(text: &[u8], is_hexadecimal: bool) -> Option<u64> {
 }
 
 fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, BadField<'a>> {
+    number_of(record, field, false, what)
+}
+
+fn number_of<'a>(record: &'a ByteRecord, field: &Field, is_hexadecimal: bool, what: &str) -> Result<u64, BadField<'a>> {
     let text = record.get(field.at).unwrap_or_default().trim_ascii();
-    integer(text, false).ok_or_else(|| {
+    integer(text, is_hexadecimal).ok_or_else(|| {
         let is_only = |others: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || others.contains(byte));
         let hint = match () {
             () if is_only(b".,'_") && !is_only(b"") => ", in digits with nothing between them",
             () if !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) && !is_only(b"") => {
-                " (hexadecimal digits have 0x before them; in pages page=COLUMN:hex in --columns)"
+                " (for hexadecimal digits COLUMN:hex in --columns)"
             }
             () => "",
         };
@@ -513,27 +559,31 @@ impl PageFields {
                 let page = page.ok_or_else(|| (format!("hexadecimal digits in column '{}'", field.name), text))?;
                 Ok(Some(page..=page))
             }
-            PageFields::Text(field) => {
-                let text = record.get(field.at).unwrap_or_default().trim_ascii();
+            PageFields::Text(field, is_trimmed) => {
+                let text = record.get(field.at).unwrap_or_default();
+                let text = if *is_trimmed { text.trim_ascii() } else { text };
                 if text.is_empty() {
                     return Err((format!("the name of a page in column '{}'", field.name), text));
                 }
                 let page = keys.number(text);
                 Ok(Some(page..=page))
             }
-            PageFields::Bytes { offset: (field, unit), size, page_size, question } => {
+            PageFields::Bytes { offset: (field, unit, is_hexadecimal), size, page_size, question } => {
                 let what = "an offset from 0 to 2^64-1";
-                let offset = u128::from(number(record, field, what)?) * u128::from(*unit);
-                if let Some(question) = question
-                    && !offset.is_multiple_of(u128::from(SECTOR))
-                {
-                    return Err((question.clone(), record.get(field.at).unwrap_or_default()));
-                }
+                let offset = u128::from(number_of(record, field, *is_hexadecimal, what)?) * u128::from(*unit);
+                let is_sector = |bytes: u128, field: &Field| match question {
+                    Some(question) if !bytes.is_multiple_of(u128::from(SECTOR)) => {
+                        Err((question.clone(), record.get(field.at).unwrap_or_default()))
+                    }
+                    _ => Ok(()),
+                };
+                is_sector(offset, field)?;
                 let bytes = match size {
                     None => 1,
-                    Some((field, unit)) => {
+                    Some((field, unit, is_hexadecimal)) => {
                         let what = "a size up to 2^40 bytes";
-                        let bytes = u128::from(number(record, field, what)?) * u128::from(*unit);
+                        let bytes = u128::from(number_of(record, field, *is_hexadecimal, what)?) * u128::from(*unit);
+                        is_sector(bytes, field)?;
                         if bytes > u128::from(LONGEST_REQUEST) {
                             let text = record.get(field.at).unwrap_or_default();
                             return Err((format!("{what} in column '{}'", field.name), text));
@@ -635,6 +685,8 @@ struct TableDecoder<R> {
 /// What the values of a row mean.
 struct Roles {
     width: usize,
+    /// True if blanks around a text are none of it: not in a file that has lengths.
+    is_trimmed: bool,
     pages: PageFields,
     volumes: Vec<Field>,
     /// Of volumes.
@@ -670,6 +722,7 @@ pub(super) fn open(
     let classes = columns.class.as_ref().map(find).transpose()?.map(ClassField::new);
     let roles = Roles {
         width: header.names.len(),
+        is_trimmed: header.is_line,
         pages,
         volumes: columns.volumes.iter().map(find).collect::<Result<_, _>>()?,
         names: Names::of_reading(&decoding.volumes),
@@ -696,6 +749,10 @@ pub(super) fn open(
 }
 
 impl Roles {
+    fn trimmed<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        if self.is_trimmed { text.trim_ascii() } else { text }
+    }
+
     /// The request of a row, without its volume.
     fn request<'a>(&mut self, row: &'a ByteRecord) -> Result<Option<ForeignRequest>, BadField<'a>> {
         if row.len() != self.width {
@@ -748,7 +805,7 @@ impl<R: Rows> TableDecoder<R> {
     fn in_volume(&mut self, request: ForeignRequest) -> Result<ForeignRequest, TraceError> {
         self.volume.clear();
         for field in &self.roles.volumes {
-            let text = self.row.get(field.at).unwrap_or_default().trim_ascii();
+            let text = self.roles.trimmed(self.row.get(field.at).unwrap_or_default());
             // With its length, so that it cannot run into the next one.
             self.volume.extend_from_slice(&text.len().to_le_bytes());
             self.volume.extend_from_slice(text);

@@ -81,7 +81,7 @@ fn csv_with_named_columns() {
     assert_eq!(read(&path, &options("", 0)).unwrap(), last(true));
     let guessed = notes(&path, &options("", 0));
     assert_eq!(guessed.len(), 1);
-    assert!(guessed[0].ends_with("a.csv: guessed --columns page=blk,write=op"));
+    assert!(guessed[0].ends_with("a.csv: guessed --columns page=blk,write=op; not read: time"));
     assert_eq!(notes(&path, &options("page=blk,write=op", 0)), [""; 0]);
     let reads = read(&path, &options("page=blk", 0)).unwrap();
     assert_eq!(reads.writes, [false; 3]);
@@ -108,7 +108,7 @@ fn csv_in_other_spellings() {
     let question = refusal(&path, &options("", 0));
     assert!(question.contains("line 2") && question.contains("--columns page=page,write=write,quotes=no"), "{question}");
     assert_eq!(read(&path, &options("page=page,write=write,quotes=yes", 0)).unwrap(), expected);
-    let path = scratch.file("q.tsv", "page\tname\twrite\n1\t\"odd\tW\n2\t\"odd\tR\n");
+    let path = scratch.file("q.tsv", "page\tnote\twrite\n1\t\"odd\tW\n2\t\"odd\tR\n");
     assert!(refusal(&path, &options("", 0)).contains("quotes=no"));
     assert_eq!(read(&path, &options("page=page,write=write,quotes=no", 0)).unwrap(), expected);
     // Excel's own line, and blanks.
@@ -133,7 +133,7 @@ fn requests_in_bytes_become_pages() {
     let expected = [reads(&[0]), vec![(0, true), (1, true)], reads(&[1, 2, 3, 4])];
     // A guess does not know that 4095 counts bytes.
     let question = refusal(&path, &options("", 4096));
-    assert!(question.contains("line 3: expected a multiple of 512") && question.contains("size=size:512"), "{question}");
+    assert!(question.contains("line 3: expected multiples of 512") && question.contains("size=size:512"), "{question}");
     let source = Source::parse_with(&path, &options("offset=offset,size=size,write=op", 4096)).unwrap();
     for max in [1, 2, 5, 100] {
         assert_eq!(read_from(&source, max).unwrap(), batch(&expected.concat()));
@@ -384,7 +384,7 @@ fn parts_form_one_trace() {
     assert_eq!((reader.metadata().database_pages, reader.notes()), (Some(2002), &[][..]));
     let far = scratch.file("far.txt", format!("R {}\n", 1u64 << 58));
     let error = read_from(&Source::concat(&names(&[&a, &far]), &apart).unwrap(), 9).unwrap_err().to_string();
-    assert!(error.contains("part 2 has page 288230376151711744"), "{error}");
+    assert!(error.contains("part 2: has page 288230376151711744"), "{error}");
     let keys =
         [&apart, &ReadOptions::default()].map(|with| Source::concat(&names(&[&a, &b]), with).unwrap().content_key().unwrap());
     assert_ne!(keys[0], keys[1]);
@@ -871,4 +871,37 @@ proptest! {
             }
         }
     }
+}
+
+/// What an adversary's tables have had: each is right, or asked for with an answer that is.
+#[test]
+fn tables_of_an_adversary() {
+    let scratch = Scratch::new();
+    for (text, part) in [
+        ("oid,offset,length,op\nrbd.1,0,4096,R\n", "volume=oid"),
+        ("page,handle,op\n7,a,R\n", "volume=handle"),
+        ("page_id,dirty,op_type\n7,0,write\n", "both 'dirty' and 'op_type'"),
+        ("page,reads,writes\n7,2,0\n", "1 is a write, in others 0"),
+        ("block,nblk,op\n8,16,R\n", "size=nblk:512"),
+        ("offset,size,op\n0,8,R\n", "offset=offset:512,size=size:512"),
+        ("block,bytes,op\n8,4096,R\n", "offset=block:512,size=bytes,write=op"),
+        ("page,op,\"note\n7,W,x\n8,R,y\"\n9,W,z\n", "quotes=no"),
+        ("page,hits\n7,2\n", "page=page,repeat=hits"),
+        ("page,op\n7,\u{7f}W\n", "without control characters"),
+    ] {
+        let message = refusal(&scratch.file("a.csv", text), &options("", 4096));
+        assert!(message.contains(part), "{text}: {message}");
+    }
+    for first in ["NULL", "ff10", "NA", "", "x"] {
+        let message = refusal(&scratch.file("f.csv", format!("{first},R\n8,W\n")), &options("page=#1,write=#2", 0));
+        assert!(message.contains("names=no") && message.contains("names=yes"), "{message}");
+    }
+    let path = scratch.file("b.csv", "op key\nR \"a  b\"\nW \"a b\"\nR   \"a  b\"\n");
+    let with = options("write=op,page=key:text,separator=space", 0);
+    assert_eq!(read(&path, &with).unwrap(), batch(&[(0, false), (1, true), (0, false)]));
+    // Keys of a file with lengths have their blanks.
+    let path = scratch.path("k.parquet");
+    write_parquet(&path, &["k", "op"], &[["a ", "R"], ["a", "W"]].map(|row| row.map(str::to_owned).to_vec()));
+    let read = read(path.to_str().unwrap(), &options("page=k:text,write=op", 0)).unwrap();
+    assert_eq!(read, batch(&[(0, false), (1, true)]));
 }

@@ -47,7 +47,8 @@ pub(super) fn open(
 ) -> Result<OpenedTrace, TraceError> {
     let footer = file.metadata();
     let schema = footer.file_metadata().schema_descr();
-    let names = names(schema.columns());
+    // Also of those that are lists or groups, since columns have numbers.
+    let names = schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
     let total = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
     let header = Header { label, names, is_line: false };
     let mut notes = Vec::new();
@@ -106,7 +107,8 @@ impl Rows for ParquetRows {
 fn text(value: Field) -> Vec<u8> {
     /// From here on not every whole number is one of these.
     const EXACT: f64 = (1u64 << 53) as f64;
-    let real = |number: f64| match number.fract() == 0.0 && number.abs() < EXACT {
+    const EXACT_NARROW: f64 = (1u64 << 24) as f64;
+    let real = |number: f64, exact: f64| match number.fract() == 0.0 && number.abs() < exact {
         true => format!("{number:.0}").into_bytes(),
         false => format!("{number:?}").into_bytes(),
     };
@@ -114,8 +116,8 @@ fn text(value: Field) -> Vec<u8> {
         Field::Null => Vec::new(),
         Field::Str(text) => text.into_bytes(),
         Field::Bytes(bytes) => bytes.data().to_vec(),
-        Field::Float(number) => real(f64::from(number)),
-        Field::Double(number) => real(number),
+        Field::Float(number) => real(f64::from(number), EXACT_NARROW),
+        Field::Double(number) => real(number, EXACT),
         other => other.to_string().into_bytes(),
     }
 }

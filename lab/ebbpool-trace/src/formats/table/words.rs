@@ -49,8 +49,9 @@ enum Question {
 
 impl Question {
     fn of(name: &str) -> Question {
+        let whole: String = name.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect();
         match name {
-            name if is_like(name, &SAY_WRITE) => Question::IsWrite,
+            _ if SAY_WRITE.contains(&whole.as_str()) => Question::IsWrite,
             name if is_like(name, &SAY_LETTERS) => Question::Letters,
             _ => Question::Open,
         }
@@ -238,6 +239,7 @@ impl Words {
 
     fn meaning_of(&self, word: &[u8]) -> Result<Operation, String> {
         let WriteColumn { column, values, reads, skipped } = &self.column;
+        let column = one_line(column);
         let lists = [(values, Operation::Write), (reads, Operation::Read), (skipped, Operation::Skip)];
         let of = |it: &[u8]| lists.iter().find(|(list, _)| list.iter().any(|value| value.as_bytes() == it)).map(|(_, it)| *it);
         if let Some(operation) = of(word) {
@@ -266,6 +268,10 @@ impl Words {
                 }
             }
         }
+        let is_typed = std::str::from_utf8(word).is_ok_and(|word| !word.chars().any(char::is_control));
+        if !is_typed {
+            return Err(format!("words in UTF-8 without control characters in column '{}'", column));
+        }
         // The answers, each whole.
         let shown = || String::from_utf8_lossy(word).into_owned();
         let with = |change: &dyn Fn(&mut WriteColumn)| {
@@ -282,7 +288,7 @@ impl Words {
                 format!("{} or a word for reading", values.iter().map(|it| format!("'{it}'")).collect::<Vec<_>>().join(", "))
             }
         };
-        Err(one_line(&match values.is_empty() {
+        Err(match values.is_empty() {
             // The others read where only the word for a write is known.
             true if is_no || is_yes => format!(
                 "{known} in column '{column}', since in some traces 1 is a write, in others 0: if '{}' is a write {writes}, else the value that is, as in {}",
@@ -294,7 +300,7 @@ impl Words {
                 "{known} in column '{column}': for '{}' {writes} if it is a write, {reads} if it reads, {skips} if it does neither",
                 shown()
             ),
-        }))
+        })
     }
 }
 
