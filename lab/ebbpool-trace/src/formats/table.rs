@@ -242,10 +242,14 @@ fn unread<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item 
     header.iter().enumerate().filter(move |(at, _)| !used.contains(&Some(*at))).map(|(_, name)| name)
 }
 
+/// The index that `#3` names.
+fn column_number(name: &str) -> Option<usize> {
+    name.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
 /// The index of a column: of its name, or of `#3`.
 fn place(header: &[String], name: &str) -> Option<usize> {
-    let number = name.strip_prefix('#').and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
-    match number {
+    match column_number(name) {
         Some(at) => Some(at).filter(|at| *at < header.len()),
         None => header.iter().position(|column| column == name),
     }
@@ -295,7 +299,8 @@ impl<'a> Header<'a> {
             return Ok(!names);
         }
         // A name that no column has is refused elsewhere.
-        if columns.names().any(|name| !name.starts_with('#') || self.place(name).is_none()) {
+        let is_name = |name: &String| column_number(name).is_none() || self.place(name).is_none();
+        if columns.names().any(is_name) {
             return Ok(false);
         }
         let mut values = columns.numbers().filter_map(|name| self.place(name)).map(|at| self.names[at].as_bytes());

@@ -899,6 +899,9 @@ fn tables_of_an_adversary() {
     let path = scratch.file("b.csv", "op key\nR \"a  b\"\nW \"a b\"\nR   \"a  b\"\n");
     let with = options("write=op,page=key:text,separator=space", 0);
     assert_eq!(read(&path, &with).unwrap(), batch(&[(0, false), (1, true), (0, false)]));
+    // A name may begin with the sign.
+    let path = scratch.file("s.csv", "#page,op\n7,R\n");
+    assert_eq!(read(&path, &options("page=#page,write=op", 0)).unwrap(), batch(&[(7, false)]));
     // Keys of a file with lengths have their blanks.
     let path = scratch.path("k.parquet");
     write_parquet(&path, &["k", "op"], &[["a ", "R"], ["a", "W"]].map(|row| row.map(str::to_owned).to_vec()));
