@@ -1,7 +1,6 @@
 //! `ebbpool trace`: describes, converts and generates traces.
 
 pub(crate) mod args;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,11 +9,10 @@ use std::sync::atomic::Ordering;
 
 use ebbpool_cost::{one_line, spec};
 use ebbpool_lab::numbers::pages_and_bytes;
-use ebbpool_sim::{PageSample, SimError};
+use ebbpool_sim::{PageSample, SampledReferences, SimError};
 use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, RequestStatistics, TraceStatistics};
 use ebbpool_trace::{
-    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, StackDistances, TABLE_SHAPES, TableShape, Writer,
-    generators,
+    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, TABLE_SHAPES, TableShape, Writer, generators,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -281,50 +279,30 @@ fn convert(args: &ConvertArgs) -> Result<(), Failure> {
     let source = args.reading.source(from)?;
     let outputs = [Some(to.to_owned()), format.sidecar(to)];
     Source::refuse_overwriting(slice::from_ref(&source), outputs.into_iter().flatten())?;
-    let sample = args.sample.map(|share| PageSample { rate: share.0, grain: 1 });
-    write(&source, to, format, args.encoding.level, sample)?;
-    if let Some(sample) = sample {
-        progress::report_notes(&[error_of(&source, &sample)?]);
-    }
+    let Some(share) = args.sample else {
+        return write(&source, to, format, args.encoding.level);
+    };
+    let sample = SampledReferences::new(&source, PageSample { rate: share.0, grain: 1 })?.into_source();
+    write(&sample, to, format, args.encoding.level)?;
+    progress::report_notes(&[error_of(&source, &sample)?]);
     Ok(())
 }
 
-/// What LRU's misses in a sample say of those in the whole trace.
-fn error_of(source: &Source, sample: &PageSample) -> Result<String, Failure> {
-    /// Frames as shares of the pages, in per cent.
-    const SIZES: [f64; 5] = [1.0, 3.0, 10.0, 30.0, 60.0];
-    // Of the whole, and of the sample.
-    let mut distances = [StackDistances::new(), StackDistances::new()];
-    let mut found: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
-    let mut numbers: [HashMap<u64, u32>; 2] = Default::default();
-    let mut references = [0u64; 2];
-    for_each_batch(&mut source.open()?, source.label(), |batch| {
-        for &page in &batch.pages {
-            for which in 0..=usize::from(sample.contains(page)) {
-                let next = numbers[which].len() as u32;
-                let number = *numbers[which].entry(page).or_insert(next);
-                references[which] += 1;
-                if let Some(distance) = distances[which].reference(number) {
-                    let at = distance as usize;
-                    if at >= found[which].len() {
-                        found[which].resize(at + 1, 0);
-                    }
-                    found[which][at] += 1;
-                }
-            }
-        }
-        Ok::<(), Failure>(())
-    })?;
-    let ratio = |which: usize, share: f64| {
-        let frames = (numbers[which].len() as f64 * share / 100.0).floor().max(1.0) as usize;
-        let hits: u64 = found[which].iter().take(frames + 1).sum();
-        100.0 * (1.0 - hits as f64 / references[which].max(1) as f64)
+/// What LRU's hits in a sample say of those in the whole trace.
+fn error_of(source: &Source, sample: &Source) -> Result<String, Failure> {
+    let statistics = |source: &Source| {
+        let mut collector = Collector::new();
+        for_each_batch(&mut source.open()?, source.label(), |batch| collector.add(batch))?;
+        Ok::<_, Failure>(collector.info(None))
     };
-    let largest = SIZES.map(|share| (ratio(0, share) - ratio(1, share)).abs()).into_iter().fold(0.0, f64::max);
+    let (whole, sample) = (statistics(source)?, statistics(sample)?);
+    let points = whole.lru_hit_ratio.points.iter().zip(&sample.lru_hit_ratio.points).filter(|(one, _)| one.percent >= 1.0);
+    let differences = points.map(|(one, other)| 100.0 * (one.share - other.share).abs());
     Ok(format!(
-        "the sample has {} of {} pages; with 1, 3, 10, 30 and 60 % of the pages as frames lru's miss ratios differ from the whole trace's by at most {largest:.1} points",
-        numbers[1].len(),
-        numbers[0].len()
+        "the sample has {} of {} pages; with 1 % of the pages as frames or more, lru's hit ratio differs by at most {:.1} points from the whole trace's",
+        sample.distinct_pages,
+        whole.distinct_pages,
+        differences.fold(0.0, f64::max)
     ))
 }
 
@@ -333,7 +311,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         let to = output_path(to);
         let format = format_of(to, &args.encoding)?;
         let source = Source::generator(generator, &ReadOptions::default())?;
-        return write(&source, to, format, args.encoding.level, None);
+        return write(&source, to, format, args.encoding.level);
     }
     let mut text = String::new();
     for generator in generators() {
@@ -368,7 +346,7 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
     })
 }
 
-fn write(source: &Source, to: &Path, format: Format, level: Option<i32>, sample: Option<PageSample>) -> Result<(), Failure> {
+fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
     let mut reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let classes = reader.classes();
@@ -387,26 +365,9 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>, sample:
             "{format} cannot store the name, the page size and the database's pages; the output omits them"
         )]);
     }
-    let mut metadata = reader.metadata().clone();
-    if let Some(sample) = &sample {
-        // Memory in per cent has the share of the frames that the sample has of the pages.
-        let share = |pages: u64| ((pages as f64 * sample.rate).round() as u64).max(1);
-        metadata.database_pages = metadata.database_pages.map(share);
-    }
-    let mut writer = Writer::create_with_classes(to, format, &metadata, classes.as_ref(), level)?;
-    let mut some = Batch::new();
-    for_each_batch(&mut reader, source.label(), |batch| {
-        let Some(sample) = &sample else {
-            return writer.write(batch);
-        };
-        some.clear();
-        for (at, (page, write)) in batch.iter().enumerate().filter(|(_, (page, _))| sample.contains(*page)) {
-            some.push(page, write);
-            some.classes.extend(batch.classes.get(at));
-            some.requests.extend(batch.requests.get(at));
-        }
-        writer.write(&some)
-    })?;
+    let metadata = reader.metadata();
+    let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
+    for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
     if let Some(classes) = reader.classes() {
         writer.name_classes(classes.names());
     }

@@ -17,6 +17,7 @@ mod listener;
 mod observer;
 mod on_device;
 mod probabilities;
+mod sampled;
 mod store;
 mod stream;
 mod sweep;
@@ -32,6 +33,7 @@ pub use guest::{GuestEngine, GuestHost, GuestPolicy, SimPolicy, check_guest, gue
 pub use observer::{EventLog, EventWriter, MissLog, NoObserver, Observer, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;
+pub use sampled::SampledReferences;
 pub use store::{NoStore, ResultStore};
 pub use stream::{
     PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate, simulate_on_device, simulate_one,

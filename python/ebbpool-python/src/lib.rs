@@ -15,7 +15,6 @@ mod replay;
 mod reproduce;
 mod requests;
 mod run;
-mod sampled;
 #[cfg(target_os = "linux")]
 mod sqlite;
 mod store;

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use ebbpool_arrow::{ColumnNames, TraceColumns};
 use ebbpool_lab::{Lab, Settings};
-use ebbpool_sim::PageSample;
+use ebbpool_sim::{PageSample, SampledReferences};
 use ebbpool_trace::{Batch, Columns, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -16,7 +16,6 @@ use pyo3::types::PyBytes;
 use crate::arrow::import;
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
-use crate::sampled::SampledReferences;
 use crate::supply::{ArrayReferences, ArrayView, ArrowReferences, StreamReferences};
 use crate::watch::watched;
 
@@ -226,10 +225,7 @@ impl Trace {
         let sample = PageSample { rate, grain };
         let references = py.detach(|| SampledReferences::new(&trace.source, sample));
         let references = references.map_err(|error| trace_error(py, error))?;
-        let label = references.label.clone();
-        let options = ReadOptions::default();
-        let source = Source::supplied(&label, Arc::new(references), &options);
-        Ok(Trace { source })
+        Ok(Trace { source: references.into_source() })
     }
 
     /// The name in results.

@@ -353,7 +353,8 @@ impl<'a> Header<'a> {
                 let guessed = guessed.ok_or_else(|| self.refuse(self.without_names()))?;
                 // These names can mean nothing else.
                 let certain = ["page=page,write=write", "page=page,write=write,class=class"];
-                if !certain.contains(&guessed.to_string().as_str()) {
+                let is_all = unread(&self.names, &guessed).next().is_none();
+                if !is_all || !certain.contains(&guessed.to_string().as_str()) {
                     let units = match &guessed.pages {
                         PageColumns::Page(..) => "",
                         PageColumns::Bytes { size: Some(_), .. } => ", offset and size in bytes",

@@ -1,5 +1,7 @@
 //! Times in traces of lines.
 
+use chrono::{DateTime, NaiveDateTime};
+
 use super::lines::decimal;
 
 /// The unit of a number that is a time.
@@ -103,44 +105,11 @@ impl TimeUnit {
 
 /// A date and a time of day as µs since 1970, rounded down, such as `2024-02-29T23:59:59.5+01:00`.
 fn date(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let (day, time) = text.split_once(['T', 't', ' '])?;
-    let zone = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
-    let (time, zone) = (time[..zone].trim_end(), &time[zone..]);
-    let numbers = |text: &str, sign: char| -> Option<[u64; 3]> {
-        let mut parts = text.split(sign).map(|part| decimal(part.as_bytes()).filter(|_| part.len() >= 2));
-        let three = [parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?];
-        parts.next().is_none().then_some(three)
-    };
-    let [year, month, day] = numbers(day, '-').or_else(|| numbers(day, '/'))?;
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days_of = [31, 28 + u64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let at = usize::try_from(month).ok()?.checked_sub(1)?;
-    if !(1970..3000).contains(&year) || !(1..=*days_of.get(at)?).contains(&day) {
-        return None;
-    }
-    let leaps = |year: u64| year / 4 - year / 100 + year / 400;
-    let days = (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + days_of[..at].iter().sum::<u64>() + day - 1;
-    let (time, fraction) = time.split_once(['.', ',']).unwrap_or((time, "0"));
-    let [hours, minutes, seconds] = numbers(time, ':')?;
-    if hours > 23 || minutes > 59 || seconds > 60 {
-        return None;
-    }
-    let behind = TimeUnit::Seconds.microseconds(format!("0.{fraction}").as_bytes())?;
-    let local = (days * 86_400 + hours * 3600 + minutes * 60 + seconds) * 1_000_000 + behind;
-    let Some(shift) = zone.strip_prefix(['+', '-']) else {
-        return (zone.is_empty() || zone.eq_ignore_ascii_case("z")).then_some(local);
-    };
-    let [hours, minutes] = match shift.len() {
-        2 => [decimal(shift.as_bytes())?, 0],
-        4 => [decimal(&shift.as_bytes()[..2])?, decimal(&shift.as_bytes()[2..])?],
-        _ => {
-            let [hours, minutes, _] = numbers(shift, ':')?;
-            [hours, minutes]
-        }
-    };
-    let shift = hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60_000_000)?;
-    if zone.starts_with('-') { local.checked_add(shift) } else { local.checked_sub(shift) }
+    let text = std::str::from_utf8(text).ok()?.replace('/', "-").replace(',', ".").replacen(['T', 't'], " ", 1);
+    let zoned = DateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S%.f%#z").map(|date| date.timestamp_micros());
+    let local = |format| NaiveDateTime::parse_from_str(&text, format).map(|date| date.and_utc().timestamp_micros());
+    let since = zoned.or_else(|_| local("%Y-%m-%d %H:%M:%S%.f")).or_else(|_| local("%Y-%m-%d %H:%M"));
+    u64::try_from(since.ok()?).ok()
 }
 
 #[cfg(test)]

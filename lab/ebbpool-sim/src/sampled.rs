@@ -1,17 +1,19 @@
 //! The references of a trace to a share of its pages.
 
-use ebbpool_sim::PageSample;
+use std::sync::Arc;
+
 use ebbpool_trace::{
-    Batch, Metadata, OptionalColumns, PageClasses, Reader, ReferenceStream, ReferenceSupplier, Source, TraceError,
+    Batch, Metadata, OptionalColumns, PageClasses, ReadOptions, Reader, ReferenceStream, ReferenceSupplier, Source, TraceError,
 };
+
+use crate::PageSample;
 
 /// References read at a time.
 const AT_ONCE: usize = 1 << 16;
 
 /// The references of a trace to the pages of a sample.
-pub(crate) struct SampledReferences {
-    /// The name in results.
-    pub(crate) label: String,
+pub struct SampledReferences {
+    label: String,
     source: Source,
     sample: PageSample,
     metadata: Metadata,
@@ -20,7 +22,11 @@ pub(crate) struct SampledReferences {
 impl SampledReferences {
     /// Opens the trace for its metadata. The pages of the database become fewer in proportion, so that memory sizes in per
     /// cent have the share of the frames that the sample has of the pages.
-    pub(crate) fn new(source: &Source, sample: PageSample) -> Result<Self, TraceError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn new(source: &Source, sample: PageSample) -> Result<Self, TraceError> {
         let metadata = source.open()?.metadata().clone();
         let whole = metadata.name.as_deref().unwrap_or(source.label());
         let label = format!("{whole}, {} % of the pages", 100.0 * sample.rate);
@@ -37,6 +43,12 @@ impl SampledReferences {
             },
             label,
         })
+    }
+
+    /// These references as a trace.
+    pub fn into_source(self) -> Source {
+        let label = self.label.clone();
+        Source::supplied(&label, Arc::new(self), &ReadOptions::default())
     }
 
     fn stream(&self, reader: Reader) -> Box<dyn ReferenceStream> {
