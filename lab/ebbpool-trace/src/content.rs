@@ -89,10 +89,6 @@ impl ContentHasher {
         let failed = |error| TraceError::io(label, "read", error);
         let key = hash_of(bytes).map_err(failed)?;
         self.field("format", format.name().as_bytes());
-        // Of the same tables other references were read before.
-        if format == Format::Csv {
-            self.field("reading", b"2");
-        }
         self.field("file", key.as_bytes());
         Ok(())
     }
