@@ -54,7 +54,7 @@ def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
     parser.add_argument("--at-end", default="flush")
     for name, default in (("--cluster-size", 16), ("--skip", 0), ("--skip-bad-lines", 0), ("--limit", None)):
         parser.add_argument(name, type=int, default=default)
-    for name in ("--bound", "--concat", "--no-cache", "--below-cache", "--above-cache", "--apart"):
+    for name in ("--bound", "--concat", "--no-cache", "--below-cache", "--above-cache", "--whole-writes", "--apart"):
         parser.add_argument(name, action="store_true")
     given = parser.parse_args(words)
     if given.no_cache:
@@ -69,6 +69,7 @@ def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
         "limit": given.limit,
         "skip_bad_lines": given.skip_bad_lines,
         "below_cache": given.below_cache if given.below_cache or given.above_cache else None,
+        "whole_writes": given.whole_writes,
         "apart": given.apart,
     }
     traces: list[TraceLike]

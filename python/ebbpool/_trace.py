@@ -34,6 +34,8 @@ class Trace:
     * `skip`, `limit`: references to leave out at the start, and the most to read
     * `skip_bad_lines`: malformed lines to leave out
     * `below_cache`: whether the trace has only the requests that a cache did not answer, where its format or metadata do not say so
+    * `whole_writes`: whether each write replaces all of its page, so that a miss by a write reads nothing; else only those do
+      of which the trace says so
     * `apart`: whether the parts of several traces are of several databases, so that no page of one is a page of another
     * `key`: 32 bytes that identify the references that a function streams; without it their results are not stored
 
@@ -57,6 +59,7 @@ class Trace:
         limit: int | None = None,
         skip_bad_lines: int = 0,
         below_cache: bool | None = None,
+        whole_writes: bool = False,
         references: int | None = None,
         key: bytes | None = None,
         apart: bool = False,
@@ -72,6 +75,7 @@ class Trace:
             "limit": None if limit is None else whole("limit", limit),
             "skip_bad_lines": whole("skip_bad_lines", skip_bad_lines),
             "below_cache": None if below_cache is None else bool(below_cache),
+            "whole_writes": bool(whole_writes),
             "references": references,
             "key": key,
             "apart": apart,
@@ -279,6 +283,7 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         "limit": options["limit"],
         "skip_bad_lines": options["skip_bad_lines"],
         "below_cache": options["below_cache"],
+        "whole_writes": options["whole_writes"],
         "apart": options["apart"],
     }
     named = source is None or isinstance(source, (str, os.PathLike, _Parts, _Files, _Sampled))
@@ -360,7 +365,7 @@ def generate(name: str, **parameters: object) -> Trace:
     items = ",".join(f"{key.replace('_', '-')}={_spelled(value)}" for key, value in parameters.items())
     text = f"{name}:{items}" if items else name
     trace = Trace.__new__(Trace)
-    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0, "below_cache": None, "apart": False}
+    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0, "below_cache": None, "whole_writes": False, "apart": False}
     trace._native = _ebbpool.Trace.named(text, reading, True)
     trace._source = text
     trace._options = {}

@@ -189,6 +189,7 @@ impl CapturedTrace {
             page_size: Some(self.page_size),
             database_pages: Some(first_page),
             below_cache: self.below_cache,
+            own_numbers: false,
         };
         let names = order.iter().map(|&at| self.objects[at].class()).collect();
         let named = PageClasses::named(names);

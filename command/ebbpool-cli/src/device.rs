@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use ebbpool_device::arrivals::Arrivals;
 use ebbpool_device::{Device, DeviceFailed, FlashDevice};
 use ebbpool_lab::LabError;
-use ebbpool_trace::Source;
+use ebbpool_trace::{OptionalColumns, Source};
 
 use crate::failure::Failure;
 use crate::progress;
@@ -39,7 +39,7 @@ fn check_numbers(args: &DeviceReplayArgs, source: &Source, page_size: Option<u64
 
 fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
-    let mut reader = source.open()?;
+    let mut reader = source.open_with(OptionalColumns::OPERATIONS)?;
     progress::report_notes(reader.notes());
     progress::report_notes(&args.device.notes());
     let metadata = reader.metadata();
@@ -48,7 +48,11 @@ fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
     let mut arrivals = args.rate.map(Arrivals::with_rate);
     let mut references = 0;
     let outcome = trace::for_each_batch(&mut reader, source.label(), |batch| {
-        batch.iter().try_for_each(|(page, write)| {
+        let mut trims = batch.trims.iter().peekable();
+        batch.iter().enumerate().try_for_each(|(at, (page, write))| {
+            while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
+                device.trim(trim.first, trim.last)?;
+            }
             if let Some(arrivals) = &mut arrivals {
                 device.idle(arrivals.wait_for(references));
             }
@@ -61,7 +65,8 @@ fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
             }
             references += 1;
             Ok::<(), DeviceFailed>(())
-        })
+        })?;
+        trims.try_for_each(|trim| device.trim(trim.first, trim.last))
     });
     let failed = match outcome {
         Err(Failure::Lab(LabError::DeviceFailed(failed))) => Some(failed),

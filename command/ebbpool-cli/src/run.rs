@@ -4,11 +4,12 @@ pub(crate) mod args;
 mod table;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::slice;
 
 use ebbpool_lab::{RunRecording, schema};
-use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
+use ebbpool_trace::{Format, Source};
 
 use crate::failure::Failure;
 use crate::progress::Console;
@@ -21,6 +22,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let source = args.common.reading.source(&args.traces)?;
     let outputs = [&args.events, &args.series, &args.misses].into_iter().flatten();
     Source::refuse_overwriting(slice::from_ref(&source), outputs.cloned())?;
+    let is_other = |path: &&PathBuf| {
+        let packed = path.extension().is_some_and(|extension| extension == "gz" || extension == "zst");
+        packed || Format::of_name(path).is_some_and(|format| format != Format::Text)
+    };
+    if let Some(path) = args.misses.as_ref().filter(is_other) {
+        let problem = format!("--misses writes text, which {} would not be read as; name a .txt", path.display());
+        return Err(Failure::Usage(problem));
+    }
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), false);
     let mut recording = RunRecording::default();

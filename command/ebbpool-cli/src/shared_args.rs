@@ -137,6 +137,9 @@ pub(crate) struct ReadArgs {
     /// The trace has all requests, also those that a cache answered
     #[arg(long, help_heading = READING)]
     above_cache: bool,
+    /// Each write replaces all of its page, so that a miss by a write reads nothing [default: as the sizes of requests say]
+    #[arg(long, help_heading = READING)]
+    whole_writes: bool,
     /// Read the named traces as parts of one trace, in this order
     #[arg(long, help_heading = READING)]
     concat: bool,
@@ -161,6 +164,7 @@ impl ReadArgs {
             skip: self.skip,
             limit: self.limit,
             below_cache: (self.below_cache || self.above_cache).then_some(self.below_cache),
+            whole_writes: self.whole_writes,
             apart: self.apart,
         }
     }
@@ -182,6 +186,7 @@ impl ReadArgs {
         let flags = [
             ("--below-cache", self.below_cache),
             ("--above-cache", self.above_cache),
+            ("--whole-writes", self.whole_writes),
             ("--concat", self.concat),
             ("--apart", self.apart),
         ];

@@ -86,7 +86,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     let reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let format = formats(&source)?;
-    let Metadata { name, page_size, database_pages, below_cache } = reader.metadata().clone();
+    let Metadata { name, page_size, database_pages, below_cache, .. } = reader.metadata().clone();
     let info = figures(reader, source.label())?;
     progress::report_notes(&source.late_notes());
     let description = TraceDescription { name, format, page_size, database_pages, below_cache, info };
@@ -181,6 +181,14 @@ fn report(description: &TraceDescription) -> String {
     if *below_cache {
         let captured = "below a cache: it has only what the cache did not answer";
         rows.insert(4, ("captured", captured.into()));
+    }
+    if info.whole_writes > 0 {
+        let writes = rows.iter().position(|(name, _)| *name == "writes").map_or(0, |at| at + 1);
+        rows.insert(writes, ("  of whole pages", info.whole_writes.to_string()));
+    }
+    if info.trims > 0 {
+        let pages = pages_and_bytes(info.trimmed_pages, *page_size);
+        rows.push(("trims", format!("{}, of {pages}", info.trims)));
     }
     rows.extend(info.requests.iter().flat_map(of_requests));
     rows.extend(info.hottest.iter().map(of_hottest));
@@ -292,7 +300,8 @@ fn convert(args: &ConvertArgs) -> Result<(), Failure> {
 fn error_of(source: &Source, sample: &Source) -> Result<String, Failure> {
     let statistics = |source: &Source| {
         let mut collector = Collector::new();
-        for_each_batch(&mut source.open()?, source.label(), |batch| collector.add(batch))?;
+        let mut reader = source.open_with(OptionalColumns::OPERATIONS)?;
+        for_each_batch(&mut reader, source.label(), |batch| collector.add(batch))?;
         Ok::<_, Failure>(collector.info(None))
     };
     let (whole, sample) = (statistics(source)?, statistics(sample)?);
@@ -360,6 +369,11 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
             "{format} cannot store when the references were made and through which rings; the output omits it"
         )]);
     }
+    if reader.has_operations() && !format.keeps_operations() {
+        progress::report_notes(&[format!(
+            "{format} cannot store trims, and which writes replace whole pages; the output omits it"
+        )]);
+    }
     if !format.keeps_metadata() && !reader.metadata().is_empty() {
         progress::report_notes(&[format!(
             "{format} cannot store the name, the page size and the database's pages; the output omits them"
@@ -367,6 +381,9 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     }
     let metadata = reader.metadata();
     let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
+    if reader.has_operations() {
+        writer.expect_operations();
+    }
     for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
     if let Some(classes) = reader.classes() {
         writer.name_classes(classes.names());

@@ -68,6 +68,15 @@ pub trait Device {
     /// If the device can no longer write.
     fn write(&mut self, page: u64) -> Result<f64, DeviceFailed>;
 
+    /// Pages end, from the first to the last: nothing needs what they hold. Takes no time that the device counts.
+    ///
+    /// # Errors
+    ///
+    /// If the device can no longer write.
+    fn trim(&mut self, _first: u64, _last: u64) -> Result<(), DeviceFailed> {
+        Ok(())
+    }
+
     /// The costs to pass to a policy: the current average cost of a page read and of a page write.
     fn costs(&self) -> OperationCosts;
 
@@ -398,6 +407,10 @@ impl Device for AnyDevice {
     #[inline]
     fn write(&mut self, page: u64) -> Result<f64, DeviceFailed> {
         on_device!(self, device => device.write(page))
+    }
+
+    fn trim(&mut self, first: u64, last: u64) -> Result<(), DeviceFailed> {
+        on_device!(self, device => device.trim(first, last))
     }
 
     #[inline]

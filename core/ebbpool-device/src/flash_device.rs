@@ -41,6 +41,15 @@ impl Layout {
         }
     }
 
+    /// Those of the device's first `pages` pages that hold nothing but pages of the trace from `first` to `last`.
+    fn whole_pages(self, first: u64, last: u64, pages: u64) -> std::ops::Range<u64> {
+        let (start, end) = match self {
+            Layout::Spans(count) => (first.saturating_mul(count), last.saturating_add(1).saturating_mul(count)),
+            Layout::Shares(count) => (first.div_ceil(count), last.saturating_add(1) / count),
+        };
+        start.min(pages)..end.min(pages)
+    }
+
     /// The pages of the trace that lie on a page of the device, wholly or in part.
     fn pages_on(self, device_page: u64) -> std::ops::Range<u64> {
         match self {
@@ -232,6 +241,13 @@ impl Device for FlashDevice {
         Ok(nanos as f64 / NANOS_PER_MICRO)
     }
 
+    fn trim(&mut self, first: u64, last: u64) -> Result<(), DeviceFailed> {
+        for page in self.layout.whole_pages(first, last, self.flash.logical_pages()) {
+            self.flash.trim(page).map_err(|error| DeviceFailed(error.to_string().into()))?;
+        }
+        Ok(())
+    }
+
     fn costs(&self) -> OperationCosts {
         match self.measured.averages() {
             Some((read, write)) => {
@@ -311,6 +327,22 @@ mod tests {
         assert_eq!(device.report().bill().amount, 980.0);
         device.reset_counters();
         assert_eq!(device.report().bill().amount, 0.0);
+    }
+
+    #[test]
+    fn trims_are_those_of_whole_pages_that_the_device_has() {
+        let trims = |page_bytes, first, last| {
+            let mut device = device("bus=ignore,precondition=full", page_bytes);
+            device.trim(first, last).expect("it lasts");
+            device.flash_report().host_trims
+        };
+        assert_eq!(trims(Some(8192), 3, 4), 8);
+        assert_eq!(trims(Some(512), 1, 11), 2);
+        assert_eq!(trims(Some(512), 1, 3), 0);
+        assert_eq!(trims(None, 5, 5), 1);
+        let pages = device("bus=ignore,precondition=full", None).pages();
+        assert_eq!(trims(None, pages - 1, u64::MAX), 1);
+        assert_eq!(trims(Some(8192), u64::MAX, u64::MAX), 0);
     }
 
     /// The host's bytes are those of its own pages, and a lifetime counts the same bytes.

@@ -71,6 +71,11 @@ pub(crate) trait Policy {
     /// A page is evicted, written if it was dirty; not necessarily the one that `victim` chose.
     fn evict(&mut self, page: u64);
 
+    /// A page has ended: it leaves, unwritten, and without being remembered as an evicted page is.
+    fn end(&mut self, page: u64) {
+        self.evict(page);
+    }
+
     /// A dirty page was written and stays resident.
     fn clean(&mut self, _page: u64) {}
 
@@ -122,6 +127,11 @@ impl Resident {
     pub(crate) fn evict(&mut self, page: u64) {
         self.pages.remove(&page);
         self.policy.evict(page);
+    }
+
+    pub(crate) fn end(&mut self, page: u64) {
+        self.pages.remove(&page);
+        self.policy.end(page);
     }
 
     pub(crate) fn clean(&mut self, page: u64) {
@@ -282,6 +292,18 @@ impl Model for Buffer {
         assert_eq!(self.policy.dirty(page), Some(true), "only dirty pages are cleaned");
         self.policy.clean(page);
         if let Some(clusters) = &mut self.clusters {
+            clusters.leave(page);
+        }
+    }
+
+    fn end(&mut self, page: u64) {
+        let Some(dirty) = self.policy.dirty(page) else {
+            return;
+        };
+        self.policy.end(page);
+        if let Some(clusters) = &mut self.clusters
+            && dirty
+        {
             clusters.leave(page);
         }
     }

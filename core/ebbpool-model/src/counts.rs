@@ -13,15 +13,17 @@ pub struct ModelCounts {
     pub hits: u64,
     /// References to other pages.
     pub misses: u64,
-    /// Pages read.
+    /// Pages read: one for each miss, unless the reference writes all of the page.
     pub reads: u64,
+    /// Dirty pages that ended, and so were never written.
+    pub trimmed: u64,
     /// Pages read only because their block was written whole.
     pub padding_reads: u64,
     /// Pages written.
     pub writes: u64,
     /// Pages dirty in the buffer at the end.
     pub dirty_left: u64,
-    /// Pages dirty in the buffer when the counting began.
+    /// Pages dirty in the buffer when the counting began, that did not end before they were written.
     pub dirty_before: u64,
     /// How often the written pages' cluster changes, the first write counting 1.
     pub cluster_switches: u64,
@@ -43,27 +45,42 @@ impl ModelCounts {
 }
 
 /// The position of the next reference to the same page, for each reference.
-pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
+pub(crate) fn next_uses(trace: &[(u64, bool)], trims: &[(usize, u64, u64)]) -> Vec<Option<u64>> {
     let mut next_uses = vec![None; trace.len()];
     let mut next_by_page: BTreeMap<u64, u64> = BTreeMap::new();
     for (position, (page, _)) in trace.iter().enumerate().rev() {
         next_uses[position] = next_by_page.insert(*page, position as u64);
+        for (_, first, last) in trims.iter().filter(|trim| trim.0 == position) {
+            next_by_page.retain(|page, _| page < first || page > last);
+        }
     }
     next_uses
 }
 
 /// The future at each reference, where pages dirty at the end are written (`at_end_flush`) or not.
 pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<FutureUse> {
+    foresee_trims(trace, &[], at_end_flush)
+}
+
+/// The same for a trace with trims: up to the end of a page no write of it is due.
+fn foresee_trims(trace: &[(u64, bool)], trims: &[(usize, u64, u64)], at_end_flush: bool) -> Vec<FutureUse> {
     let end = (!at_end_flush).then_some(trace.len() as u64);
     // For each page the first write from here on, and the number of references up to it.
     let mut next_writes: BTreeMap<u64, (Option<u64>, u64)> = BTreeMap::new();
     let mut future = vec![FutureUse::default(); trace.len()];
+    let ended_at = |at: usize| {
+        let within =
+            move |page: u64| trims.iter().any(|(position, first, last)| *position == at && (*first..=*last).contains(&page));
+        trace.iter().map(|(page, _)| *page).filter(move |page| within(*page))
+    };
+    next_writes.extend(ended_at(trace.len()).map(|page| (page, (Some(trace.len() as u64), 0))));
     for (position, (page, write)) in trace.iter().enumerate().rev() {
         let position = position as u64;
         let (next_write, references) = next_writes.get(page).copied().unwrap_or((end, 0));
         future[position as usize] = FutureUse { position, write: next_write, references_to_write: references };
         let from_here = if *write { (Some(position), 1) } else { (next_write, references + 1) };
         next_writes.insert(*page, from_here);
+        next_writes.extend(ended_at(position as usize).map(|page| (page, (Some(position), 0))));
     }
     future
 }
@@ -121,6 +138,11 @@ pub struct ModelTrace<'a> {
     pub requests: &'a [(u64, u32)],
     /// The positions before which a checkpoint writes all dirty pages, ascending; none for a server with its own.
     pub checkpoints: &'a [usize],
+    /// True where a reference writes all of its page; empty if none does.
+    pub whole: &'a [bool],
+    /// The positions before which pages end, and the first and last of these pages. They end before a checkpoint at the same
+    /// position.
+    pub trims: &'a [(usize, u64, u64)],
 }
 
 /// Runs a trace with classes, times and checkpoints through the model of `spec`. The options are the warm-up in references,
@@ -132,7 +154,7 @@ pub fn count_with_columns(
     asymmetry: f64,
     (warmup, at_end_flush, cluster_size): (usize, bool, u64),
 ) -> ModelCounts {
-    let ModelTrace { references: trace, classes, requests, checkpoints } = columns;
+    let ModelTrace { references: trace, classes, requests, checkpoints, whole, trims } = columns;
     let mut class_of: BTreeMap<u64, u32> = BTreeMap::new();
     for ((page, _), class) in trace.iter().zip(classes) {
         class_of.entry(*page).or_insert(*class);
@@ -144,16 +166,34 @@ pub fn count_with_columns(
     let mut referenced = Vec::new();
     let mut written = Vec::new();
     let (mut background_writes, mut checkpoint_writes) = (0, 0);
-    let next_uses = next_uses(trace);
-    let future = if spec.contains("cost-belady") { foresee(trace, at_end_flush) } else { Vec::new() };
-    let mut dirty_before = 0;
+    let next_uses = next_uses(trace, trims);
+    let future = if spec.contains("cost-belady") { foresee_trims(trace, trims, at_end_flush) } else { Vec::new() };
+    // Dirty since before the counting began.
+    let mut owed: BTreeSet<u64> = BTreeSet::new();
+    let (mut dirty_before, mut trimmed) = (0, 0);
+    let mut end_pages = |model: &mut dyn Model, owed: &mut BTreeSet<u64>, dirty_before: &mut usize, position: usize| {
+        for (_, first, last) in trims.iter().filter(|trim| trim.0 == position) {
+            for (page, is_dirty) in model.resident() {
+                if (*first..=*last).contains(&page) {
+                    model.end(page);
+                    trimmed += u64::from(is_dirty && position >= warmup);
+                    if owed.remove(&page) {
+                        *dirty_before -= 1;
+                    }
+                }
+            }
+        }
+    };
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
         if position == warmup {
-            dirty_before = dirty_pages(model.as_ref()).len();
+            owed = dirty_pages(model.as_ref()).into_iter().collect();
+            dirty_before = owed.len();
         }
+        end_pages(model.as_mut(), &mut owed, &mut dirty_before, position);
         if checkpoints.contains(&position) {
             for dirty in dirty_pages(model.as_ref()) {
                 model.clean(dirty);
+                owed.remove(&dirty);
                 if position >= warmup {
                     written.push(dirty);
                     checkpoint_writes += 1;
@@ -175,6 +215,7 @@ pub fn count_with_columns(
             continue;
         }
         for (page, by_checkpoint) in background {
+            owed.remove(&page);
             written.push(page);
             match by_checkpoint {
                 true => checkpoint_writes += 1,
@@ -189,13 +230,18 @@ pub fn count_with_columns(
         }
         for event in events {
             match event {
+                ModelEvent::Read(_) if whole.get(position) == Some(&true) => {}
                 ModelEvent::Read(_) => reads += 1,
                 ModelEvent::Pad(_) => padding_reads += 1,
-                ModelEvent::Write(page) => written.push(page),
+                ModelEvent::Write(page) => {
+                    owed.remove(&page);
+                    written.push(page);
+                }
                 ModelEvent::Evict(_) => {}
             }
         }
     }
+    end_pages(model.as_mut(), &mut owed, &mut dirty_before, trace.len());
     let mut dirty = dirty_pages(model.as_ref());
     let mut not_counted = 0;
     if at_end_flush {
@@ -210,6 +256,7 @@ pub fn count_with_columns(
         hits,
         misses,
         reads,
+        trimmed,
         padding_reads,
         writes: (written.len() - not_counted) as u64,
         dirty_left: dirty.len() as u64,
@@ -238,6 +285,7 @@ mod tests {
                 hits: 1,
                 misses: 6,
                 reads: 6,
+                trimmed: 0,
                 padding_reads: 0,
                 writes: 2,
                 dirty_left: 1,
@@ -274,6 +322,17 @@ mod tests {
         assert_eq!(checkpoints(&[6], 0, false), (3, 2, 0));
         assert_eq!(checkpoints(&[6], 6, true), (0, 2, 0));
         assert_eq!(checkpoints(&[6], 7, false), (0, 0, 0));
+        // 2 and 3 end while they are dirty, and 3 is missed by a write of all of it.
+        let ending = |trims, warmup| {
+            let whole = [false, false, true];
+            let trace = ModelTrace { references: &trace, whole: &whole, trims, ..ModelTrace::default() };
+            let counts = count_with_columns("lru", 2, trace, 2.0, (warmup, true, 16));
+            (counts.reads, counts.misses, counts.writes, counts.trimmed, counts.dirty_before)
+        };
+        assert_eq!(ending(&[], 0), (5, 6, 3, 0, 0));
+        assert_eq!(ending(&[(3, 2, 3)], 0), (6, 7, 1, 2, 0));
+        assert_eq!(ending(&[(4, 0, 9)], 4), (3, 3, 1, 1, 0));
+        assert_eq!(ending(&[(7, 40, 40)], 0), (5, 6, 2, 1, 0));
         // All warm-up.
         let nothing = count("lru", 2, &trace, 2.0, 100, false, 16);
         assert_eq!((nothing.references, nothing.reads, nothing.dirty_left), (0, 0, 1));

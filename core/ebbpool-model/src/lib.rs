@@ -88,6 +88,9 @@ pub trait Model {
     /// The page, which is resident and dirty, was written back and stays resident.
     fn clean(&mut self, page: u64);
 
+    /// The page ends. If it is resident, it leaves unwritten; a later reference is to a new page of the same number.
+    fn end(&mut self, page: u64);
+
     /// The erase block that holds the page, which is resident, has been erased `erases` times; 0
     /// from the page's admission until the first call.
     fn erases(&mut self, page: u64, erases: u32);

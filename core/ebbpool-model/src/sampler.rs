@@ -51,19 +51,39 @@ impl Sampler {
     }
 }
 
-/// Pages in slots; a page is admitted to the first empty one.
+/// The order in which slots are used: those that never had a page in order, then the one that was emptied last.
+pub(crate) struct EmptySlots {
+    unused: std::ops::Range<usize>,
+    emptied: Vec<usize>,
+}
+
+impl EmptySlots {
+    pub(crate) fn new(m: usize) -> EmptySlots {
+        EmptySlots { unused: 0..m, emptied: Vec::new() }
+    }
+
+    pub(crate) fn take(&mut self) -> usize {
+        self.unused.next().or_else(|| self.emptied.pop()).expect("an empty slot")
+    }
+
+    pub(crate) fn add(&mut self, slot: usize) {
+        self.emptied.push(slot);
+    }
+}
+
+/// Pages in slots.
 pub(crate) struct Slots<T> {
     slots: Vec<Option<(u64, T)>>,
+    empty: EmptySlots,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new(m: usize) -> Slots<T> {
-        Slots { slots: (0..m).map(|_| None).collect() }
+        Slots { slots: (0..m).map(|_| None).collect(), empty: EmptySlots::new(m) }
     }
 
     pub(crate) fn admit(&mut self, page: u64, state: T) -> usize {
-        let empty = self.slots.iter().position(Option::is_none);
-        let empty = empty.expect("an empty slot");
+        let empty = self.empty.take();
         self.slots[empty] = Some((page, state));
         empty
     }
@@ -71,6 +91,7 @@ impl<T> Slots<T> {
     pub(crate) fn remove(&mut self, page: u64) -> (usize, T) {
         let slot = self.slot_of(page);
         let (_, state) = self.slots[slot].take().expect("a resident page");
+        self.empty.add(slot);
         (slot, state)
     }
 

@@ -32,7 +32,13 @@ fn references(text: &str) -> Vec<(u64, bool)> {
 impl Player {
     /// `future` is the whole trace that will be played, for belady; other policies do not need it.
     pub(crate) fn new(model: Box<dyn Model>, future: &str) -> Player {
-        Player { model, pinned: BTreeSet::new(), next_uses: next_uses(&references(future)), position: 0, events: Vec::new() }
+        Player {
+            model,
+            pinned: BTreeSet::new(),
+            next_uses: next_uses(&references(future), &[]),
+            position: 0,
+            events: Vec::new(),
+        }
     }
 
     /// Plays the next part of the trace and returns the victims in order.
@@ -178,7 +184,7 @@ fn every_model_is_a_buffer() {
                 let random = &mut RandomWorkload::new(seed);
                 let mut model = model(spec, frames);
                 let trace = workload(seed, 600, pages);
-                let next_uses = next_uses(&trace);
+                let next_uses = next_uses(&trace, &[]);
                 let mut before: Vec<(u64, bool)> = Vec::new();
                 for ((page, write), next_use) in trace.into_iter().zip(next_uses) {
                     // Every few references pins, of some or of all pages.

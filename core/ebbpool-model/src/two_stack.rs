@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) page: u64,
+    /// The page has ended: its place stays until it falls off the stack.
+    pub(crate) ended: bool,
     pub(crate) threshold: usize,
 }
 
@@ -25,7 +27,7 @@ pub(crate) struct TwoStack {
 }
 
 fn find(stack: &[Entry], page: u64) -> Option<usize> {
-    stack.iter().position(|entry| entry.page == page)
+    stack.iter().position(|entry| entry.page == page && !entry.ended)
 }
 
 impl TwoStack {
@@ -78,15 +80,22 @@ impl TwoStack {
                 (Some((_, a)), Some((dd, b))) => (Some(a.min(self.m - dd + 1)), Some(b.max(dd))),
             }
         };
-        self.clru.retain(|entry| entry.page != page);
-        self.dlru.retain(|entry| entry.page != page);
+        self.clru.retain(|entry| entry.page != page || entry.ended);
+        self.dlru.retain(|entry| entry.page != page || entry.ended);
         if let Some(threshold) = new_a {
-            self.clru.insert(0, Entry { page, threshold });
+            self.clru.insert(0, Entry { page, threshold, ended: false });
             self.clru.truncate(self.m);
         }
         if let Some(threshold) = new_b {
-            self.dlru.insert(0, Entry { page, threshold });
+            self.dlru.insert(0, Entry { page, threshold, ended: false });
             self.dlru.truncate(self.m);
+        }
+    }
+
+    /// The page ends.
+    pub(crate) fn end(&mut self, page: u64) {
+        for entry in self.clru.iter_mut().chain(&mut self.dlru) {
+            entry.ended |= entry.page == page;
         }
     }
 

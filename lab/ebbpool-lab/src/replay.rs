@@ -117,6 +117,10 @@ impl Lab<'_> {
         let extent = PageExtent { page_size, pages: survey.pages };
         let events = outputs.events.as_ref().map(OutputFile::create).transpose()?;
         let metadata = Metadata { page_size: Some(page_size as u64), ..survey.metadata.clone() };
+        if outputs.references.is_some() && survey.has_operations {
+            let omitted = "the recorded references omit trims, and which writes replace whole pages";
+            self.notes(&[format!("{}: {omitted}", source.label())]);
+        }
         let recorder = outputs.references.as_ref();
         let recorder = recorder.map(|path| {
             let classes = source.open_with_classes()?.classes();
@@ -187,7 +191,7 @@ fn check_policy(policy: &SimPolicy, survey: &TraceSurvey, source: &Source) -> Re
 
 /// True if the trace has times or rings.
 fn records_requests(source: &Source) -> Result<bool, LabError> {
-    let mut reader = source.open_with(OptionalColumns { classes: false, requests: true })?;
+    let mut reader = source.open_with(OptionalColumns { requests: true, ..OptionalColumns::default() })?;
     let mut batch = Batch::with_capacity(1);
     reader.next_batch(&mut batch, 1)?;
     Ok(!batch.requests.is_empty())
@@ -327,10 +331,8 @@ impl ReplaySession<'_> {
             pages: self.extent.pages,
             verify: self.request.verify,
         };
-        let mut reader = match play.asks_classes || self.recorder.is_some() {
-            true => self.source.open_with_classes()?,
-            false => self.source.open()?,
-        };
+        let classes = play.asks_classes || self.recorder.is_some();
+        let mut reader = self.source.open_with(OptionalColumns { classes, ..OptionalColumns::OPERATIONS })?;
         let mut start = None;
         let counts = std::thread::scope(|scope| {
             let (end, ended) = mpsc::channel::<()>();
@@ -456,6 +458,8 @@ impl ReplaySession<'_> {
         let counts = Counts {
             references: replayed.references - self.survey.warmup,
             misses: activity.misses,
+            overwrites: activity.misses.saturating_sub(activity.reads()),
+            trimmed: replayed.trimmed,
             padding_reads: activity.padding_reads(),
             writes: activity.writes().saturating_sub(not_counted),
             dirty_left,

@@ -77,12 +77,16 @@ result_row! {
         at_end: Option<&'static str> ["" key],
         /// Those of the writes that the end has made, of pages that were dirty.
         end_writes: u64 ["pages"],
-        /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
+        /// Pages that were dirty when the counting began, and that no trim has ended; with `at_end` flush as many writes are not counted.
         dirty_before: u64 ["pages"],
         /// When all dirty pages are written, as the request spells it: an interval of time, of references, or of references that write; null without checkpoints.
         checkpoints: Option<String> ["" key],
         /// Why the device failed during the run, so that the figures cover a part of the trace only; null of a whole run. Such a result is never the best.
         failed: Option<String> [""],
+        /// Those of the misses that write all of their page, and read nothing: misses less `reads`.
+        overwrites: u64 ["references"],
+        /// Dirty pages that a trim has ended, and that are never written.
+        trimmed: u64 ["pages"],
         /// How the asymmetry changes from `asymmetry` on, as the request spells it; null if it does not.
         asymmetry_changes: Option<String> ["" key],
     }
@@ -200,13 +204,13 @@ impl RunResult {
             distinct_pages: trace.facts.distinct_pages,
             hits: counts.hits(),
             misses: counts.misses,
-            reads: counts.misses,
+            reads: counts.reads(),
             writes: counts.writes,
-            bytes_read: bytes(counts.misses),
+            bytes_read: bytes(counts.reads()),
             bytes_written: bytes(counts.writes),
             dirty_left: counts.dirty_left,
             hit_ratio: counts.hits() as f64 / references,
-            cost: asymmetry.bill(counts.misses + counts.padding_reads, counts.writes) / references,
+            cost: asymmetry.bill(counts.reads() + counts.padding_reads, counts.writes) / references,
             cost_us: None,
             cluster_switches: counts.cluster_switches,
             cluster_switch_factor: counts.cluster_switches as f64 / trace.facts.cluster_switches as f64,
@@ -223,6 +227,8 @@ impl RunResult {
             dirty_before: counts.dirty_before,
             checkpoints: trace.checkpoints.map(|schedule| schedule.to_string()),
             failed: None,
+            overwrites: counts.overwrites,
+            trimmed: counts.trimmed,
             asymmetry_changes: None,
         }
     }

@@ -63,7 +63,7 @@ impl Lab<'_> {
         if let Some(info) = stored.and_then(|json| serde_json::from_slice(&json).ok()) {
             return Ok(Some(info));
         }
-        let info = match self.figures(source.open()?, source.label()) {
+        let info = match self.figures(source.open_with(OptionalColumns::OPERATIONS)?, source.label()) {
             Err(LabError::Sim(SimError::Interrupted)) => return Ok(None),
             info => info?,
         };

@@ -55,6 +55,10 @@ pub struct RecordedTrace {
     pub(crate) references: Vec<u32>,
     /// The page of each number.
     pub(crate) pages: Vec<u64>,
+    /// True where a reference writes all of its page; references behind the end do not.
+    pub(crate) whole: Vec<bool>,
+    /// The numbers of the pages that end, each before the reference at a position, in order; a later reference is to a new page.
+    pub(crate) ends: Vec<(usize, u32)>,
 }
 
 impl RecordedTrace {
@@ -91,10 +95,38 @@ impl RecordedTrace {
         self.pages.len() as u64
     }
 
+    /// Appends references, with the pages that end before and after them.
+    pub(crate) fn push(&mut self, references: &[u32], whole: &[bool], ends: &[(usize, u32)]) {
+        if !whole.is_empty() {
+            self.whole.resize(self.references.len(), false);
+            self.whole.extend_from_slice(whole);
+        }
+        self.references.extend_from_slice(references);
+        self.ends.extend_from_slice(ends);
+    }
+
     /// The trace without its first references.
     fn after(&self, references: u64) -> Self {
         let skipped = usize::try_from(references).unwrap_or(usize::MAX);
-        RecordedTrace { references: self.references.get(skipped..).unwrap_or(&[]).to_vec(), pages: self.pages.clone() }
+        let later = |&(position, page): &(usize, u32)| Some((position.checked_sub(skipped)?, page));
+        RecordedTrace {
+            references: self.references.get(skipped..).unwrap_or(&[]).to_vec(),
+            pages: self.pages.clone(),
+            whole: self.whole.get(skipped..).unwrap_or(&[]).to_vec(),
+            ends: self.ends.iter().filter_map(later).collect(),
+        }
+    }
+
+    /// True if the reference at `position` writes all of its page.
+    fn is_whole(&self, position: usize) -> bool {
+        self.whole.get(position).is_some_and(|&whole| whole)
+    }
+
+    /// The positions before which a page ends, ascending, with the page: page by page.
+    fn ends_by_page(&self) -> Vec<(u32, u32)> {
+        let mut by_page: Vec<(u32, u32)> = self.ends.iter().map(|&(position, page)| (page, position as u32)).collect();
+        by_page.sort_unstable();
+        by_page
     }
 }
 
@@ -107,7 +139,7 @@ impl FromIterator<(u64, bool)> for RecordedTrace {
             let id = ids.id(page, |page| pages.push(page));
             id << 1 | u32::from(write)
         });
-        RecordedTrace { references: references.collect(), pages }
+        RecordedTrace { references: references.collect(), pages, ..RecordedTrace::default() }
     }
 }
 
@@ -208,13 +240,7 @@ fn search_prices(
     best: &mut BestSchedules,
     progress: &PassControl,
 ) -> SearchResult {
-    let problem = Problem::new(
-        &trace.references,
-        trace.pages.len(),
-        u64::from(question.frames_of(trace)),
-        question.asymmetry,
-        question.at_end,
-    );
+    let problem = Problem::new(trace, u64::from(question.frames_of(trace)), question.asymmetry, question.at_end);
     let target = |one_price: &dyn Fn() -> Vec<f64>| {
         best.follow(Schedules::COST_BELADY, None);
         // One price guides as well as many on short traces only.
@@ -262,14 +288,8 @@ fn saved_by_warmup(trace: &RecordedTrace, question: &BoundQuestion) -> i128 {
 /// The lower bound that the prices prove, in page reads. `trace` begins where the question's warm-up
 /// ends, which can save `warm`.
 fn certified_bound(trace: &RecordedTrace, question: &BoundQuestion, prices: &[f64], warm: i128) -> f64 {
-    let certified = certificate::certify(
-        &trace.references,
-        trace.pages.len(),
-        u64::from(question.frames_of(trace)),
-        question.asymmetry,
-        question.at_end,
-        &fixed(prices),
-    );
+    let certified =
+        certificate::certify(trace, u64::from(question.frames_of(trace)), question.asymmetry, question.at_end, &fixed(prices));
     // Prices that prove nothing would leave the bound 0, which needs no proof.
     let certified = (certified.unwrap_or(0) - warm).max(0);
     certified as f64 / UNITS as f64

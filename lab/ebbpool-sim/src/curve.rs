@@ -325,8 +325,21 @@ fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
     let end = chunk.start + warm;
     let checkpoints = chunk.checkpoints.partition_point(|&it| it < end);
     let (checkpoints, counted_checkpoints) = chunk.checkpoints.split_at(checkpoints);
-    let part = |references, requests, checkpoints, start| Chunk { references, requests, checkpoints, start, ..*chunk };
-    (part(references, requests, checkpoints, chunk.start), part(counted, counted_requests, counted_checkpoints, end))
+    let (whole, counted_whole) = chunk.whole.split_at(warm.min(chunk.whole.len()));
+    let (ends, counted_ends) = chunk.ends.split_at(chunk.ends.partition_point(|it| it.0 < end));
+    let (trims, counted_trims) = chunk.trims.split_at(chunk.trims.partition_point(|it| it.0 < end));
+    let first = Chunk { references, requests, checkpoints, whole, ends, trims, ..*chunk };
+    let second = Chunk {
+        references: counted,
+        start: end,
+        requests: counted_requests,
+        checkpoints: counted_checkpoints,
+        whole: counted_whole,
+        ends: counted_ends,
+        trims: counted_trims,
+        ..*chunk
+    };
+    (first, second)
 }
 
 /// Calls `step` with the chunks of a trace, cut where the warm-up ends, and there. The chunks have the columns that some

@@ -42,8 +42,14 @@ impl AtEnd {
 pub struct Counts {
     /// References, hits and misses together.
     pub references: u64,
-    /// References to pages that were not resident, each one page read.
+    /// References to pages that were not resident, each one page read but for the `overwrites`.
     pub misses: u64,
+    /// Those of the misses that write all of their page, and read nothing.
+    #[serde(default)]
+    pub overwrites: u64,
+    /// Dirty pages that a trim has ended, and that are never written.
+    #[serde(default)]
+    pub trimmed: u64,
     /// Pages read only because their block was to be written whole (BPLRU); not among the misses.
     #[serde(default)]
     pub padding_reads: u64,
@@ -54,7 +60,8 @@ pub struct Counts {
     /// Those of the writes that the end has made, of dirty pages that were resident.
     #[serde(default)]
     pub end_writes: u64,
-    /// Pages that were dirty when the counting began. Each is written after that, or still dirty at the end.
+    /// Pages that were dirty when the counting began, and that no trim has ended since. Each is written after that, or still dirty at
+    /// the end.
     #[serde(default)]
     pub dirty_before: u64,
     /// Writes to another cluster than the write before, the first included (PPE).
@@ -71,6 +78,11 @@ impl Counts {
     /// References to resident pages.
     pub fn hits(&self) -> u64 {
         self.references - self.misses
+    }
+
+    /// Pages read for misses.
+    pub fn reads(&self) -> u64 {
+        self.misses - self.overwrites
     }
 }
 
@@ -92,6 +104,13 @@ pub(crate) struct Chunk<'a> {
     /// The positions before which there is a checkpoint, ascending, from `start` to the end of the chunk. That at the end is
     /// before a reference that belongs to another part of a sample.
     pub(crate) checkpoints: &'a [usize],
+    /// True where a reference writes all of its page; references behind the end do not.
+    pub(crate) whole: &'a [bool],
+    /// The dense numbers of the pages that end, each before the reference at a position, in order; an end is before a checkpoint at
+    /// the same position. A later reference is to a new page of the same number.
+    pub(crate) ends: &'a [(usize, u32)],
+    /// The trims that end them: position, first page, and last page.
+    pub(crate) trims: &'a [(usize, u64, u64)],
 }
 
 /// The number of references whose memory is prefetched together.
@@ -169,6 +188,9 @@ struct Run {
     moved: Vec<u64>,
     served: u64,
     dirty: u64,
+    /// By dense number, true for pages that were dirty when the counting began and were not written since; empty without a
+    /// warm-up.
+    owed: Vec<bool>,
     /// Hits of clean pages; counted for a listener only.
     clean_hits: u64,
     /// Dense numbers of the written pages whose cluster switches are not yet counted.
@@ -211,6 +233,7 @@ impl Run {
             moved: Vec::new(),
             served: 0,
             dirty: 0,
+            owed: Vec::new(),
             clean_hits: 0,
             written: Vec::new(),
             last_cluster: None,
@@ -265,7 +288,11 @@ impl Run {
         self.dirty -= dirty;
         self.counts.padding_reads += missing.len() as u64;
         for frame in all() {
-            self.occupants[frame as usize] &= !1;
+            let occupant = &mut self.occupants[frame as usize];
+            *occupant &= !1;
+            if let Some(owed) = self.owed.get_mut((*occupant >> 1) as usize) {
+                *owed = false;
+            }
         }
         let mut pages = [resident.as_slice(), missing.as_slice()].concat();
         pages.sort_unstable();
@@ -309,6 +336,11 @@ impl Run {
     #[inline(never)]
     fn start_counting(&mut self) {
         self.setup.warmup = 0;
+        self.owed = vec![false; self.table.len()];
+        for (&occupant, frame) in self.occupants.iter().zip(0..) {
+            let number = (occupant >> 1) as usize;
+            self.owed[number] |= occupant & 1 == 1 && self.table[number].frame() == Some(frame);
+        }
         self.written.clear();
         self.counts = Counts { dirty_before: self.dirty, ..Counts::default() };
         self.clean_hits = 0;
@@ -321,7 +353,7 @@ impl Run {
         let resident = (self.occupants.len() - self.free.len()) as u64;
         Sample {
             references,
-            reads: self.counts.misses,
+            reads: self.counts.reads(),
             writes: self.counts.writes,
             clean: resident - self.dirty,
             dirty: self.dirty,
@@ -369,7 +401,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn serve(&mut self, reference: u32, next: Option<NextUse>, chunk: &Chunk) {
+    fn serve(&mut self, at: usize, next: Option<NextUse>, chunk: &Chunk) {
+        let reference = chunk.references[at];
         let id = reference >> 1;
         let access = Access::from_write(reference & 1 == 1);
         if let Some(next) = next {
@@ -400,7 +433,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             {
                 self.policy.class(class);
             }
-            self.miss(reference, entry.ghost(), access, chunk.pages);
+            let whole = chunk.whole.get(at).is_some_and(|&whole| whole);
+            self.miss((reference, whole), entry.ghost(), access, chunk.pages);
         }
         if O::LISTENS {
             self.run.served += 1;
@@ -411,10 +445,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
+    fn miss(&mut self, (reference, whole): (u32, bool), ghost: Option<Ghost>, access: Access, pages: &[u64]) {
         let page = pages[(reference >> 1) as usize];
         self.run.counts.misses += 1;
-        let mut driver = MissDriver { engine: self, reference, pages };
+        self.run.counts.overwrites += u64::from(whole);
+        let mut driver = MissDriver { engine: self, reference, whole, pages };
         let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
         if self.asks(Capabilities::ERASE_COUNTS)
             && let Some(frame) = frame
@@ -471,6 +506,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         if *occupant & 1 == 1 {
             *occupant &= !1;
             let id = *occupant >> 1;
+            if let Some(owed) = self.run.owed.get_mut(id as usize) {
+                *owed = false;
+            }
             self.run.dirty -= 1;
             self.run.counts.writes += 1;
             self.run.written.push(id);
@@ -478,6 +516,28 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 self.observer.write(pages[id as usize]);
             }
         }
+    }
+
+    /// Ends a page: if it is resident it leaves its frame unwritten, without a ghost. A ghost stays.
+    #[cold]
+    fn end(&mut self, id: u32, pages: &[u64]) {
+        let Some(frame) = self.run.table[id as usize].frame() else {
+            return;
+        };
+        self.run.table[id as usize] = PageEntry::NOWHERE;
+        let occupant = &mut self.run.occupants[frame as usize];
+        if *occupant & 1 == 1 {
+            *occupant &= !1;
+            self.run.dirty -= 1;
+            self.run.counts.trimmed += 1;
+            let owed = self.run.owed.get_mut(id as usize).is_some_and(std::mem::take);
+            self.run.counts.dirty_before -= u64::from(owed);
+        }
+        self.policy.evicted(frame);
+        if self.asks(Capabilities::ERASE_COUNTS) {
+            self.run.frame_of.remove(&pages[id as usize]);
+        }
+        self.run.free.push(frame);
     }
 
     /// Writes what the policy's background processes write before the next reference.
@@ -595,7 +655,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     self.policy.request(request);
                 }
                 self.write_in_background(chunk.pages);
-                self.serve(chunk.references[at], next, chunk);
+                self.serve(at, next, chunk);
             }
             if self.run.written.len() >= WRITES_TOGETHER {
                 self.run.count_switches(chunk.pages);
@@ -609,6 +669,8 @@ struct MissDriver<'e, P, O> {
     engine: &'e mut Engine<P, O>,
     /// The reference that misses: dense page number << 1 | write.
     reference: u32,
+    /// True if it writes all of its page.
+    whole: bool,
     /// Page numbers by dense page number.
     pages: &'e [u64],
 }
@@ -676,7 +738,7 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
     #[inline]
     fn admit(&mut self, frame: Frame, page: u64, access: Access) {
         let engine = &mut *self.engine;
-        if O::LISTENS {
+        if O::LISTENS && !self.whole {
             engine.observer.read(page);
         }
         engine.run.occupants[frame as usize] = self.reference;
@@ -691,13 +753,20 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 }
 
 impl<P: Policy, O: Observer> Engine<P, O> {
-    /// Serves a chunk up to its next checkpoint, to `line`'s next moments and to the end of the warm-up, in their order.
+    /// Serves a chunk up to its next trim and checkpoint, to `line`'s next moments and to the end of the warm-up, in their order.
     fn serve_chunk(&mut self, chunk: &Chunk, mut line: Option<&mut TimeLine>) {
         self.run.make_room(chunk.pages);
         let length = chunk.references.len();
         let mut checkpoints = chunk.checkpoints.iter().peekable();
+        let (mut ends, mut trims) = (chunk.ends.iter().peekable(), chunk.trims.iter().peekable());
         let mut at = 0;
         loop {
+            while let Some(&(_, id)) = ends.next_if(|(position, _)| *position == chunk.start + at) {
+                self.end(id, chunk.pages);
+            }
+            while let Some(&(_, first, last)) = trims.next_if(|(position, ..)| *position == chunk.start + at) {
+                self.observer.trim(first, last);
+            }
             while checkpoints.next_if(|&&it| it == chunk.start + at).is_some() {
                 self.checkpoint(chunk.pages);
             }
@@ -708,6 +777,13 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 Some(&&next) => (next - chunk.start - at) as u64,
                 None => u64::MAX,
             };
+            let to_trim = match (ends.peek(), trims.peek()) {
+                (None, None) => u64::MAX,
+                (end, trim) => {
+                    let positions = end.map(|it| it.0).into_iter().chain(trim.map(|it| it.0));
+                    positions.min().map_or(u64::MAX, |next| (next - chunk.start - at) as u64)
+                }
+            };
             let served = (chunk.start + at) as u64;
             let to_moment = match line {
                 Some(_) => SAMPLE_EVERY - served % SAMPLE_EVERY,
@@ -717,7 +793,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 0 => u64::MAX,
                 warmup => warmup,
             };
-            let next = to_moment.min(to_counting).min(to_checkpoint);
+            let next = to_moment.min(to_counting).min(to_checkpoint).min(to_trim);
             let end = usize::try_from(next).map_or(length, |next| length.min(at.saturating_add(next)));
             self.serve_range(chunk, at..end);
             let count = (end - at) as u64;
@@ -750,7 +826,11 @@ impl<P: Policy, O: Observer> RunningEngine for Engine<P, O> {
     }
 
     fn columns(&self) -> OptionalColumns {
-        OptionalColumns { classes: self.asks(Capabilities::CLASSES), requests: self.asks(Capabilities::REQUESTS) }
+        OptionalColumns {
+            classes: self.asks(Capabilities::CLASSES),
+            requests: self.asks(Capabilities::REQUESTS),
+            operations: true,
+        }
     }
 
     fn start_counting(&mut self, pages: &[u64]) {

@@ -69,6 +69,11 @@ pub enum SimError {
     /// Clean pools are estimated without checkpoints.
     #[error("the sizes of a clean pool are estimated without checkpoints; leave one of the two out")]
     CleanPoolsWithCheckpoints,
+    /// Clean pools are estimated without trims and writes of whole pages.
+    #[error(
+        "the sizes of a clean pool are estimated for traces without trims and writes of whole pages; run fd-static with some of these sizes instead"
+    )]
+    CleanPoolsWithOperations,
     /// More distinct pages, or references for an offline policy, than can be numbered.
     #[error("{trace}: more than {limit} {what}; simulate a part of the trace")]
     TooLarge {

@@ -20,8 +20,10 @@ pub(crate) struct Future {
     next: Vec<u32>,
     /// Empty if no policy looks ahead for writes.
     writes: Vec<NextWrite>,
-    /// The latest reference to each page.
+    /// The latest reference to each page; none if it has ended since.
     last: Vec<u32>,
+    /// The last references to pages before they end, and the positions of these ends.
+    ended: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +34,23 @@ struct NextWrite {
 
 impl Future {
     /// Appends the next references: page << 1 | write, pages numbered densely in order of first
-    /// appearance.
-    pub(crate) fn extend(&mut self, references: &[u32]) {
+    /// appearance. `ends` are the pages that end among them, with their positions in the trace.
+    pub(crate) fn extend(&mut self, references: &[u32], ends: &[(usize, u32)]) {
+        let start = self.next.len();
+        let mut taken = 0;
+        for &(position, page) in ends {
+            let to = position.saturating_sub(start).min(references.len());
+            self.append(&references[taken..to]);
+            taken = to;
+            let last = self.last.get_mut(page as usize).map_or(NEVER, |last| std::mem::replace(last, NEVER));
+            if last != NEVER {
+                self.ended.push((last, position as u32));
+            }
+        }
+        self.append(&references[taken..]);
+    }
+
+    fn append(&mut self, references: &[u32]) {
         self.next.reserve(references.len());
         for (at, group) in references.chunks(LOOKAHEAD).enumerate() {
             let upcoming = references.iter().skip((at + 1) * LOOKAHEAD);
@@ -71,10 +88,14 @@ impl Future {
         self.next.push(NEVER);
     }
 
-    /// Also computes the next writes. `references` are the references that were pushed.
+    /// Also computes the next writes. `references` are the references that were pushed. A page that ends is waited for as for a
+    /// write: up to there it can stay dirty without one.
     pub(crate) fn look_for_writes(&mut self, references: &[u32]) {
         let none = NextWrite { position: NEVER, references_to: 0 };
         self.writes = vec![none; references.len()];
+        for &(last, end) in &self.ended {
+            self.writes[last as usize].position = end;
+        }
         for (position, &next) in self.next.iter().enumerate().rev() {
             let Some(&reference) = references.get(next as usize) else {
                 continue;
@@ -119,7 +140,7 @@ mod tests {
         let (a, b) = (0, 1 << 1);
         let references = [a | 1, b, a, b, a | 1, b, a];
         let mut future = Future::default();
-        future.extend(&references);
+        future.extend(&references, &[]);
         let at = |future: &Future, position, at_end| {
             let next = future.at(position, at_end);
             assert_eq!(next.position, position as u64);
@@ -135,5 +156,14 @@ mod tests {
         assert_eq!(at(&future, 1, AtEnd::Free), (3, 7, 2));
         assert_eq!(at(&future, 6, AtEnd::Free), (never, 7, 0));
         assert_eq!(at(&future, 6, AtEnd::Flush), (never, never, 0));
+        // The second page ends before its last reference, and at the end.
+        let mut future = Future::default();
+        future.extend(&references[..2], &[]);
+        future.extend(&references[2..], &[(4, 1), (7, 1)]);
+        future.look_for_writes(&references);
+        assert_eq!(at(&future, 1, AtEnd::Flush), (3, 4, 1));
+        assert_eq!(at(&future, 3, AtEnd::Free), (never, 4, 0));
+        assert_eq!(at(&future, 5, AtEnd::Flush), (never, 7, 0));
+        assert_eq!(at(&future, 0, AtEnd::Flush), (2, 4, 2));
     }
 }

@@ -28,6 +28,24 @@ impl Ids {
         u64::from(self.count)
     }
 
+    /// Calls `each` with the numbers of the pages so far from `first` to `last`.
+    #[cold]
+    pub(crate) fn within(&self, first: u64, last: u64, mut each: impl FnMut(u32)) {
+        let start = usize::try_from(first).unwrap_or(usize::MAX).min(self.direct.len());
+        let end = usize::try_from(last.saturating_add(1)).unwrap_or(usize::MAX).clamp(start, self.direct.len());
+        self.direct[start..end].iter().filter(|&&entry| entry > 0).for_each(|entry| each(entry - 1));
+        let first = first.max(DIRECT);
+        if last >= first && last - first < self.hashed.len() as u64 {
+            (first..=last).filter_map(|page| self.hashed.get(&page)).for_each(|&number| each(number));
+        } else if last >= first {
+            let found = self.hashed.iter().filter(|(page, _)| (first..=last).contains(*page));
+            let mut numbers: Vec<u32> = found.map(|(_, &number)| number).collect();
+            // In the same order each time.
+            numbers.sort_unstable();
+            numbers.into_iter().for_each(each);
+        }
+    }
+
     /// The numbers of a few pages, in order; calls `first` with each page that is new.
     #[inline]
     pub(crate) fn ids(&mut self, batch: &[u64], mut first: impl FnMut(u64), mut each: impl FnMut(u32)) {
@@ -101,7 +119,16 @@ mod tests {
             ids.ids(part, |page| pages.push(page), |id| numbers.push(id));
         }
         let pages_seen = expected_pages.len() as u64;
-        assert_eq!((numbers, pages), (expected, expected_pages));
+        assert_eq!((&numbers, &pages), (&expected, &expected_pages));
         assert_eq!(ids.len(), pages_seen);
+        for (first, last) in [(0, 20), (20, 20), (DIRECT, u64::MAX), (DIRECT + 1, DIRECT + 2), (0, u64::MAX), (1 << 20, DIRECT)]
+        {
+            let mut found = Vec::new();
+            ids.within(first, last, |id| found.push(pages[id as usize]));
+            found.sort_unstable();
+            let mut expected: Vec<u64> = pages.iter().copied().filter(|page| (first..=last).contains(page)).collect();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{first} to {last}");
+        }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) trait DynObserver: Send {
     fn take_moved(&mut self, moved: &mut Vec<u64>);
     fn read(&mut self, page: u64);
     fn write(&mut self, page: u64);
+    fn trim(&mut self, first: u64, last: u64);
     fn evict(&mut self, page: u64);
     fn sample(&mut self, sample: &Sample);
 }
@@ -70,6 +71,7 @@ forward! {
     take_moved(&mut self, moved: &mut Vec<u64>);
     read(&mut self, page: u64);
     write(&mut self, page: u64);
+    trim(&mut self, first: u64, last: u64);
     evict(&mut self, page: u64);
     sample(&mut self, sample: &Sample);
     ---

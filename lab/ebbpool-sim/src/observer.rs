@@ -68,6 +68,8 @@ pub trait Observer: Send {
     fn read(&mut self, _page: u64) {}
     /// A dirty page was written back.
     fn write(&mut self, page: u64);
+    /// These pages have ended, from the first to the last; those that were in frames are no longer.
+    fn trim(&mut self, _first: u64, _last: u64) {}
     /// A page was evicted.
     fn evict(&mut self, page: u64);
     /// The state after another 1,000 references.
@@ -104,13 +106,14 @@ impl<W: Write> Series<W> {
     }
 }
 
-/// The trace of what lies below the buffer, as text: a line for each page that is read or written back, from the first reference on.
+/// The trace of what lies below the buffer, as text: a line for each page that is read or written back, and for trims, from the
+/// first reference on. A page that is written back replaces the one below as a whole.
 pub struct MissLog<W>(W);
 
 impl<W: Write> MissLog<W> {
     /// Writes the metadata: the pages have this many bytes, if it is known.
     pub fn new(mut out: W, page_size: Option<u64>) -> io::Result<Self> {
-        writeln!(out, "# ebbpool.below_cache=true")?;
+        writeln!(out, "# ebbpool.below_cache=true\n# ebbpool.operations=true")?;
         if let Some(page_size) = page_size {
             writeln!(out, "# ebbpool.page_size={page_size}")?;
         }
@@ -146,9 +149,13 @@ impl<W: Write + Send> EventWriter<W> {
     }
 
     fn miss(&mut self, letter: char, page: u64) {
+        self.line_below(format_args!("{letter} {page}"));
+    }
+
+    fn line_below(&mut self, line: std::fmt::Arguments<'_>) {
         if self.failure.is_none()
             && let Some(MissLog(out)) = &mut self.misses
-            && let Err(error) = writeln!(out, "{letter} {page}")
+            && let Err(error) = writeln!(out, "{line}")
         {
             self.failure = Some(("the misses", error));
         }
@@ -168,7 +175,13 @@ impl<W: Write + Send> Observer for EventWriter<W> {
 
     fn write(&mut self, page: u64) {
         self.event(format_args!("write {page}"));
-        self.miss('W', page);
+        self.miss('O', page);
+    }
+
+    fn trim(&mut self, first: u64, last: u64) {
+        let pages = (last - first).saturating_add(1);
+        self.event(format_args!("trim {first} {pages}"));
+        self.line_below(format_args!("T {first} {pages}"));
     }
 
     fn evict(&mut self, page: u64) {

@@ -93,7 +93,7 @@ pub struct DeviceObserver<O> {
     /// The first reference at which the device's costs may change.
     next_epoch: u64,
     failed: Option<DeviceFailed>,
-    /// Pages that were dirty when the counting began, and are not written since.
+    /// Pages that were dirty when the counting began, and are neither written nor ended since.
     owed: HashSet<u64>,
     /// The cost of the first write of each other page that was dirty then.
     owed_cost: f64,
@@ -279,6 +279,14 @@ impl<O: Observer> Observer for DeviceObserver<O> {
         }
         self.note(served);
         self.inner.write(page);
+    }
+
+    fn trim(&mut self, first: u64, last: u64) {
+        self.owed.retain(|page| !(first..=last).contains(page));
+        if let Err(failed) = self.device.trim(first, last) {
+            self.failed.get_or_insert(failed);
+        }
+        self.inner.trim(first, last);
     }
 
     #[inline]

@@ -35,12 +35,7 @@ impl SampledReferences {
         Ok(SampledReferences {
             source: source.clone(),
             sample,
-            metadata: Metadata {
-                name: Some(label.clone()),
-                page_size: metadata.page_size,
-                database_pages: pages,
-                below_cache: metadata.below_cache,
-            },
+            metadata: Metadata { name: Some(label.clone()), database_pages: pages, ..metadata },
             label,
         })
     }
@@ -94,11 +89,16 @@ impl ReferenceStream for SampledStream {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         // Of a chunk all references may be outside of the sample, and an empty batch is the end.
         while batch.is_empty() && self.reader.next_batch(&mut self.read, max.min(AT_ONCE))? {
-            for (at, (page, write)) in self.read.iter().enumerate() {
-                if self.sample.contains(page) {
-                    batch.push(page, write);
-                    batch.classes.extend(self.read.classes.get(at));
-                    batch.requests.extend(self.read.requests.get(at));
+            let mut trims = self.read.trims.iter().peekable();
+            for at in 0..=self.read.len() {
+                // A page outside of the sample is never referenced, so its end does no harm.
+                while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
+                    batch.trim(trim.first, trim.last);
+                }
+                if let Some(&page) = self.read.pages.get(at)
+                    && self.sample.contains(page)
+                {
+                    batch.push_like(page, &self.read, at);
                 }
             }
         }
@@ -115,5 +115,9 @@ impl ReferenceStream for SampledStream {
 
     fn has_requests(&self) -> bool {
         self.reader.has_requests()
+    }
+
+    fn has_operations(&self) -> bool {
+        self.reader.has_operations()
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Capabilities, Foresight, PageClass, PageProbabilities, Policy, RecordedRequest, registry};
-use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
+use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source, Trim};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -152,9 +152,32 @@ struct DecodedChunk {
     requests: Vec<RecordedRequest>,
     /// The positions before which there is a checkpoint.
     checkpoints: Vec<usize>,
+    /// Which references write all of their page.
+    whole: Vec<bool>,
+    /// The numbers of pages that end, and the trims that end them, each with the position that follows.
+    ends: Vec<(usize, u32)>,
+    trims: Vec<(usize, u64, u64)>,
     /// Cluster switches among the counted references of this chunk.
     cluster_switches: u64,
     progress: f64,
+}
+
+impl DecodedChunk {
+    /// The chunk, which begins at a position, without the future and without pages.
+    fn as_chunk(&self, start: usize) -> Chunk<'_> {
+        Chunk {
+            references: &self.references,
+            start,
+            future: None,
+            pages: &[],
+            classes: &[],
+            requests: &self.requests,
+            checkpoints: &self.checkpoints,
+            whole: &self.whole,
+            ends: &self.ends,
+            trims: &self.trims,
+        }
+    }
 }
 
 /// Decodes a trace, numbers its pages, and hands it on chunk by chunk.
@@ -174,7 +197,7 @@ impl Decoder {
     /// Before the first reference.
     fn open(source: &Source, options: &SimOptions, columns: OptionalColumns) -> Result<Self, SimError> {
         let asks_times = options.checkpoints.is_some_and(|it| it.asks_times());
-        let columns = OptionalColumns { requests: columns.requests || asks_times, ..columns };
+        let columns = OptionalColumns { requests: columns.requests || asks_times, operations: true, ..columns };
         Ok(Decoder {
             reader: source.open_with(columns)?,
             label: source.label().into(),
@@ -198,14 +221,26 @@ impl Decoder {
         let pages_before = self.ids.len();
         let mut references = Vec::with_capacity(self.batch.len());
         let mut writes = self.batch.writes.iter();
-        self.ids.ids(
-            &self.batch.pages,
-            |page| new_pages.push(page),
-            |id| {
-                let write = writes.next().is_some_and(|&write| write);
-                references.push(id << 1 | u32::from(write));
-            },
-        );
+        let (mut ends, mut trims) = (Vec::new(), Vec::new());
+        let mut numbered = 0;
+        let mut number = |ids: &mut Ids, to: usize| {
+            ids.ids(
+                &self.batch.pages[numbered..to],
+                |page| new_pages.push(page),
+                |id| {
+                    let write = writes.next().is_some_and(|&write| write);
+                    references.push(id << 1 | u32::from(write));
+                },
+            );
+            numbered = to;
+        };
+        for &Trim { before, first, last } in &self.batch.trims {
+            number(&mut self.ids, before);
+            let position = self.served as usize + before;
+            self.ids.within(first, last, |id| ends.push((position, id)));
+            trims.push((position, first, last));
+        }
+        number(&mut self.ids, self.batch.len());
         if self.ids.len() > MOST_PAGES {
             return Err(SimError::TooLarge { trace: self.label.clone(), what: "distinct pages", limit: MOST_PAGES });
         }
@@ -227,6 +262,9 @@ impl Decoder {
             new_pages,
             new_classes,
             requests: self.batch.requests.iter().map(request).collect(),
+            whole: self.batch.whole.clone(),
+            ends,
+            trims,
             checkpoints,
             cluster_switches,
             progress: self.reader.progress(),
@@ -259,6 +297,7 @@ pub(crate) fn columns_of<'e, 'o: 'e>(engines: impl IntoIterator<Item = &'e Box<d
     engines.fold(none, |columns, engine| OptionalColumns {
         classes: columns.classes || engine.columns().classes,
         requests: columns.requests || engine.columns().requests,
+        operations: true,
     })
 }
 
@@ -312,13 +351,13 @@ impl FutureNotes {
     }
 
     /// FutureAppends the next references, and their new pages.
-    pub(crate) fn push(&mut self, references: &[u32], new_pages: &[u64]) {
+    pub(crate) fn push(&mut self, chunk: &Chunk, new_pages: &[u64]) {
         if self.foresight > Foresight::Nothing {
-            self.future.extend(references);
+            self.future.extend(chunk.references, chunk.ends);
             self.recorded.pages.extend_from_slice(new_pages);
         }
         if self.foresight >= Foresight::Writes {
-            self.recorded.references.extend_from_slice(references);
+            self.recorded.push(chunk.references, chunk.whole, chunk.ends);
         }
     }
 
@@ -358,7 +397,7 @@ pub fn scan(source: &Source, foresight: Foresight, progress: &PassControl) -> Re
         if foresight > Foresight::Nothing {
             check_references(source, references)?;
         }
-        notes.push(&chunk.references, &chunk.new_pages);
+        notes.push(&chunk.as_chunk(references as usize - chunk.references.len()), &chunk.new_pages);
         (progress.report)(chunk.progress);
     }
     let (future, recorded) = notes.finish();
@@ -371,7 +410,7 @@ pub(crate) fn record(source: &Source, progress: &PassControl) -> Result<Recorded
     let mut recorded = RecordedTrace::default();
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
-        recorded.references.extend_from_slice(&chunk.references);
+        recorded.push(&chunk.references, &chunk.whole, &chunk.ends);
         recorded.pages.extend_from_slice(&chunk.new_pages);
         if recorded.references.len() as u64 > MOST_REFERENCES {
             return Err(SimError::TooLarge {
@@ -694,13 +733,10 @@ pub(crate) fn for_each_chunk(
             let start = facts.references as usize;
             let end = start + chunk.references.len();
             consume(&Chunk {
-                references: &chunk.references,
-                start,
                 future: scan.future.as_ref(),
                 pages: &distinct.pages,
                 classes: &distinct.classes,
-                requests: &chunk.requests,
-                checkpoints: &chunk.checkpoints,
+                ..chunk.as_chunk(start)
             })?;
             facts.references = end as u64;
             facts.cluster_switches += chunk.cluster_switches;

@@ -38,6 +38,8 @@ pub(crate) struct WordsForWrites {
     pub(crate) others: Vec<String>,
     /// True if the part was read to its end.
     pub(crate) is_read: bool,
+    /// Words of lines that end pages, and how many there were.
+    pub(crate) trimmed: Vec<(String, u64)>,
     /// Words of lines that were skipped, and how many there were.
     pub(crate) skipped: Vec<(String, u64)>,
 }
@@ -60,11 +62,14 @@ impl WordsForWrites {
 }
 
 impl WordsForWrites {
-    /// A note on the lines that were skipped.
-    fn skipped(&self) -> Option<String> {
-        let words: Vec<String> = self.skipped.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        let words = Some(words.join(", ")).filter(|words| !words.is_empty())?;
-        Some(format!(": lines that neither read nor write are skipped: {words}"))
+    /// Notes on the lines that neither read nor write.
+    fn others(&self) -> impl Iterator<Item = String> {
+        let all =
+            [(&self.trimmed, "lines that end pages (trims)"), (&self.skipped, "lines that neither read nor write are skipped")];
+        all.into_iter().filter(|(words, _)| !words.is_empty()).map(|(words, what)| {
+            let words: Vec<String> = words.iter().map(|(word, count)| format!("{count} {word}")).collect();
+            format!(": {what}: {}", words.join(", "))
+        })
     }
 }
 
@@ -85,7 +90,7 @@ impl LeftOutLines {
         let skipped = self
             .words
             .iter()
-            .filter_map(|(part, words)| Some(LateNote { part: vec![*part], before: String::new(), after: words.skipped()? }));
+            .flat_map(|(part, words)| words.others().map(|after| LateNote { part: vec![*part], before: String::new(), after }));
         left_out.into_iter().chain(without_writes).chain(skipped).collect()
     }
 }
@@ -122,9 +127,11 @@ impl BadLines {
                 if words.others.len() > known.others.len() {
                     known.others = words.others;
                 }
-                let sum = |skipped: &[(String, u64)]| skipped.iter().map(|(_, count)| count).sum::<u64>();
-                if sum(&words.skipped) > sum(&known.skipped) {
-                    known.skipped = words.skipped;
+                let sum = |words: &[(String, u64)]| words.iter().map(|(_, count)| count).sum::<u64>();
+                for (known, words) in [(&mut known.skipped, words.skipped), (&mut known.trimmed, words.trimmed)] {
+                    if sum(&words) > sum(known) {
+                        *known = words;
+                    }
                 }
             }
             None => most.words.push((self.part, words)),

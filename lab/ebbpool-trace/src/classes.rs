@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::error::TraceError;
 use crate::formats::Decode;
-use crate::reference::{Batch, PageClasses};
+use crate::reference::{Batch, OptionalColumns, PageClasses};
 
 /// The most classes that are numbered as they appear: a column of other texts must not fill the memory.
 const MOST_NAMES: usize = 1 << 20;
@@ -59,8 +59,8 @@ impl Decode for ClassesByPage {
         Some(self.classes.clone())
     }
 
-    fn has_requests(&self) -> bool {
-        self.decoder.has_requests()
+    fn columns(&self) -> OptionalColumns {
+        self.decoder.columns()
     }
 }
 

@@ -17,8 +17,8 @@ use crate::formats::TimeUnit;
 /// - `volume=COLUMN`, any number of times: the device, file or relation of the page; equal page numbers of two volumes are two
 ///   pages
 /// - `write=COLUMN`: a word that says whether the page is written
-/// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these values; `read=` and `skip=` say the same of
-///   values of this column that read, and of lines that are neither. `*` stands for all other values
+/// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these values; `read=`, `trim=` and `skip=` say the
+///   same of values of this column that read, that end pages, and of lines that do none of these. `*` stands for all other values
 /// - `class=COLUMN`: the class of the page, a number or a name
 /// - `time=COLUMN[:UNIT]`: when the request was made, a number of UNIT, which is `s`, `ms`, `us`, `ns` or
 ///   `filetime` (100 ns, since 1601); seconds by default. With `:date` a date and a time of day (ISO 8601)
@@ -216,8 +216,9 @@ pub(crate) struct WriteColumn {
     /// The values that mean a write. If there are none, the column holds words such as
     /// `write`.
     pub(crate) values: Vec<String>,
-    /// The values that mean a read, and those of lines that are neither.
+    /// The values that mean a read, those that end pages, and those of lines that do none of these.
     pub(crate) reads: Vec<String>,
+    pub(crate) trims: Vec<String>,
     pub(crate) skipped: Vec<String>,
 }
 
@@ -233,9 +234,9 @@ pub(crate) struct TimeColumn {
     pub(crate) unit: TimeUnit,
 }
 
-const ROLES: [&str; 14] = [
-    "page", "offset", "size", "write", "read", "skip", "class", "time", VOLUME, "repeat", "separator", "comment", "names",
-    "quotes",
+const ROLES: [&str; 15] = [
+    "page", "offset", "size", "write", "read", "trim", "skip", "class", "time", VOLUME, "repeat", "separator", "comment",
+    "names", "quotes",
 ];
 const VOLUME: &str = "volume";
 
@@ -305,7 +306,7 @@ impl Columns {
             }
         };
         let mut write = of("write").map(WriteColumn::parse);
-        for (role, text) in ["read", "skip"].into_iter().filter_map(|role| Some((role, of(role)?))) {
+        for (role, text) in ["read", "trim", "skip"].into_iter().filter_map(|role| Some((role, of(role)?))) {
             let WriteColumn { column, values, .. } = WriteColumn::parse(text);
             let Some(write) = &mut write else {
                 return Err(format!("{role}= goes with write=COLUMN:VALUE"));
@@ -315,20 +316,15 @@ impl Columns {
             }
             match role {
                 "read" => write.reads = values,
+                "trim" => write.trims = values,
                 _ => write.skipped = values,
             }
         }
         if let Some(write) = &write {
-            let all = [&write.values, &write.reads, &write.skipped];
+            let all = [&write.values, &write.reads, &write.trims, &write.skipped];
             let others = all.iter().filter(|values| values.iter().any(|value| value == WriteColumn::OTHERS)).count();
-            let twice = write
-                .reads
-                .iter()
-                .chain(&write.skipped)
-                .find(|value| all.iter().filter(|values| values.contains(value)).count() > 1);
-            if write.values.is_empty() && !(write.reads.is_empty() && write.skipped.is_empty()) {
-                return Err("write=COLUMN names no values beside read= or skip=".to_owned());
-            }
+            let named = || all[1..].iter().copied().flatten();
+            let twice = named().find(|value| all.iter().filter(|values| values.contains(value)).count() > 1);
             if let Some(value) = twice.filter(|_| others < 2) {
                 return Err(format!("'{value}' has two meanings"));
             }
@@ -352,7 +348,7 @@ impl Columns {
     /// With the signs that were hidden.
     fn plain(mut self) -> Columns {
         let write = self.write.iter_mut().flat_map(|write| {
-            let values = write.values.iter_mut().chain(&mut write.reads).chain(&mut write.skipped);
+            let values = write.values.iter_mut().chain(&mut write.reads).chain(&mut write.trims).chain(&mut write.skipped);
             std::iter::once(&mut write.column).chain(values)
         });
         let (page, size) = match &mut self.pages {
@@ -496,7 +492,7 @@ impl TimeColumn {
 impl WriteColumn {
     /// A column of words such as `write`.
     pub(crate) fn of_words(column: &str) -> WriteColumn {
-        WriteColumn { column: column.to_owned(), values: Vec::new(), reads: Vec::new(), skipped: Vec::new() }
+        WriteColumn { column: column.to_owned(), values: Vec::new(), reads: Vec::new(), trims: Vec::new(), skipped: Vec::new() }
     }
 
     fn parse(text: &str) -> WriteColumn {
@@ -505,6 +501,7 @@ impl WriteColumn {
                 column: column.trim_end().to_owned(),
                 values: values.split('|').map(|value| value.trim().to_owned()).collect(),
                 reads: Vec::new(),
+                trims: Vec::new(),
                 skipped: Vec::new(),
             },
             _ => WriteColumn::of_words(text),
@@ -533,13 +530,15 @@ impl fmt::Display for Columns {
             }
         };
         items.extend(self.volumes.iter().map(|volume| format!("volume={}", spelled(volume))));
-        if let Some(WriteColumn { column, values: writes, reads, skipped }) = &self.write {
+        if let Some(WriteColumn { column, values: writes, reads, trims, skipped }) = &self.write {
             let column = spelled(column);
             items.push(match writes.is_empty() {
                 true => format!("write={column}"),
                 false => format!("write={column}:{}", values(writes)),
             });
-            for (role, listed) in [("read", reads), ("skip", skipped)].into_iter().filter(|(_, listed)| !listed.is_empty()) {
+            for (role, listed) in
+                [("read", reads), ("trim", trims), ("skip", skipped)].into_iter().filter(|(_, listed)| !listed.is_empty())
+            {
                 items.push(format!("{role}={column}:{}", values(listed)));
             }
         }
@@ -612,7 +611,6 @@ mod tests {
             ("page=a,names=1", "neither names=yes nor"),
             ("page=a,read=op:R", "goes with write="),
             ("page=a,write=op:W,read=other:R", "the column of write="),
-            ("page=a,write=op,read=op:R", "names no values beside read="),
             ("page=a,write=op:W,read=op:W", "'W' has two meanings"),
             ("page=a,write=op:W,read=op:*,skip=op:*", "'*' has two meanings"),
         ] {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::classes::CommonClasses;
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata, PageClasses, RequestDetail};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail};
 use crate::ring::Ring;
 use crate::supplied::LONGEST_FILL;
 
@@ -15,12 +15,12 @@ pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> 
 /// Parts of several databases, at most 64: the pages of each begin at a multiple of this.
 const PART: u64 = 1 << 58;
 
-/// One trace of `parts` parts; `apart` if no page of one is one of another.
+/// One trace of `parts` parts; `apart` if no page of one is one of another, and `is_one` if all are the same trace.
 ///
 /// Metadata on which not all parts agree is dropped, with a note. Every part is
 /// opened once at the beginning, so that a missing part, or one damaged at its head,
 /// is reported before hours of work.
-pub(crate) fn concat((parts, apart): (usize, bool), open: OpenPart) -> Result<OpenedTrace, TraceError> {
+pub(crate) fn concat((parts, apart, is_one): (usize, bool, bool), open: OpenPart) -> Result<OpenedTrace, TraceError> {
     let mut first = open(0)?;
     if apart && parts as u64 > u64::MAX / PART + 1 {
         let problem = format!("has {parts} parts; at most 64 databases can be kept side by side (--apart)");
@@ -29,16 +29,19 @@ pub(crate) fn concat((parts, apart): (usize, bool), open: OpenPart) -> Result<Op
     let mut pages = first.metadata.database_pages;
     let mut dropped: Vec<&str> = Vec::new();
     let mut classes = ConcatenatedClasses::new(first.decoder.classes(), apart);
-    let mut has_requests = first.decoder.has_requests();
+    let mut columns = first.decoder.columns();
     for part in 1..parts {
         let next = open(part)?;
         classes.add(next.decoder.classes());
-        has_requests |= next.decoder.has_requests();
+        let next_columns = next.decoder.columns();
+        columns.requests |= next_columns.requests;
+        columns.operations |= next_columns.operations;
         first.references = first.references.zip(next.references).and_then(|(before, more)| before.checked_add(more));
         first.notes.extend(next.notes);
         pages = pages.zip(next.metadata.database_pages).and_then(|(before, more)| before.checked_add(more));
-        let Metadata { name, page_size, database_pages, below_cache } = &mut first.metadata;
+        let Metadata { name, page_size, database_pages, below_cache, own_numbers } = &mut first.metadata;
         *below_cache |= next.metadata.below_cache;
+        *own_numbers |= next.metadata.own_numbers;
         for (differs, what) in [
             (drop_different(name, next.metadata.name), "the name"),
             (drop_different(page_size, next.metadata.page_size), "the page size"),
@@ -48,6 +51,10 @@ pub(crate) fn concat((parts, apart): (usize, bool), open: OpenPart) -> Result<Op
                 dropped.push(what);
             }
         }
+    }
+    if first.metadata.own_numbers && !apart && !is_one {
+        let problem = "has pages that are numbered by names in the order in which these appeared in each part, so that the same numbers may be of different devices, files or keys; put the original files together (trace convert --concat), or keep the parts apart (--apart)";
+        return Err(TraceError::Columns { file: "the trace".to_owned(), problem: problem.to_owned() });
     }
     if !dropped.is_empty() {
         first.notes.push(format!("the parts do not agree on {}, which is dropped", dropped.join(" and ")));
@@ -67,7 +74,8 @@ pub(crate) fn concat((parts, apart): (usize, bool), open: OpenPart) -> Result<Op
             parts,
             open,
             classes,
-            requests: has_requests.then(ConcatenatedRequests::default),
+            requests: columns.requests.then(ConcatenatedRequests::default),
+            columns,
         }),
         ..first
     })
@@ -129,6 +137,7 @@ struct ConcatenatedParts {
     classes: ConcatenatedClasses,
     /// `None` if no part has times or rings, or they are not asked for.
     requests: Option<ConcatenatedRequests>,
+    columns: OptionalColumns,
 }
 
 /// Times and rings of several parts: a part begins when the one before ends, and has rings of its own.
@@ -206,6 +215,10 @@ impl Decode for ConcatenatedParts {
                         return Err(TraceError::Columns { file: format!("part {}", self.number + 1), problem });
                     }
                     piece.pages.iter_mut().for_each(|page| *page += first);
+                    piece.trims.retain(|trim| trim.first < PART);
+                    for trim in &mut piece.trims {
+                        (trim.first, trim.last) = (trim.first + first, trim.last.min(PART - 1) + first);
+                    }
                 }
                 batch.append(&mut piece);
             }
@@ -224,7 +237,7 @@ impl Decode for ConcatenatedParts {
         }
     }
 
-    fn has_requests(&self) -> bool {
-        self.requests.is_some()
+    fn columns(&self) -> OptionalColumns {
+        self.columns
     }
 }

@@ -28,6 +28,7 @@ impl ContentHasher {
             skip,
             limit,
             below_cache,
+            whole_writes,
             apart,
         } = options;
         let mut hasher = ContentHasher(blake3::Hasher::new());
@@ -45,6 +46,9 @@ impl ContentHasher {
         // Only where it is given, so that the keys of results stored before stay valid.
         if let Some(below_cache) = below_cache {
             hasher.field("below cache", &[u8::from(*below_cache)]);
+        }
+        if *whole_writes {
+            hasher.field("whole writes", b"");
         }
         if *apart {
             hasher.field("apart", b"");
@@ -72,7 +76,7 @@ impl ContentHasher {
 
     /// References that a caller supplies, by their key.
     pub(crate) fn supplied(&mut self, key: &[u8; 32], metadata: &Metadata) {
-        let Metadata { name: _, page_size, database_pages, below_cache } = metadata;
+        let Metadata { name: _, page_size, database_pages, below_cache, own_numbers: _ } = metadata;
         self.field("supplied", key);
         for stated in [page_size, database_pages] {
             let bytes = stated.map_or_else(Vec::new, |number| number.to_le_bytes().to_vec());

@@ -1,5 +1,7 @@
 //! Exact LRU stack distances of a stream of references.
 
+use std::collections::BTreeSet;
+
 const WORD: usize = 64;
 /// Slots of the time axis at the start, and its minimum.
 const FEWEST_SLOTS: usize = 1 << 12;
@@ -23,6 +25,8 @@ pub struct StackDistances {
     /// The page of each slot, valid where the slot's bit is set.
     pages: Vec<u32>,
     bits: Vec<u64>,
+    /// Slots of pages that have ended, whose bits stay set: in LRU with that many frames a frame is empty there.
+    holes: BTreeSet<u32>,
     /// Fenwick tree of the bits set in each word, the first at index 1.
     tree: Vec<u32>,
     top: usize,
@@ -47,6 +51,7 @@ impl StackDistances {
             pages: vec![0; FEWEST_SLOTS],
             bits: vec![0; FEWEST_SLOTS / WORD],
             tree: vec![0; FEWEST_SLOTS / WORD + 1],
+            holes: BTreeSet::new(),
             top: 0,
             live: 0,
         }
@@ -74,14 +79,19 @@ impl StackDistances {
             self.slots.resize(at + 1, NOWHERE);
         }
         let before = std::mem::replace(&mut self.slots[at], self.top as u32);
-        let distance = (before != NOWHERE).then(|| {
-            let before = before as usize;
-            let distance = self.live - self.before(before);
-            self.bits[before / WORD] ^= 1 << (before % WORD);
-            self.change(before / WORD, u32::MAX);
-            self.live -= 1;
-            distance
-        });
+        let distance = (before != NOWHERE).then(|| self.live - self.before(before as usize));
+        // The empty frame nearest to the top takes the page. Buffers that had the page have an empty frame where it was.
+        match self.holes.last().copied().filter(|hole| before == NOWHERE || *hole > before) {
+            Some(hole) => {
+                self.holes.remove(&hole);
+                self.free(hole as usize);
+                if before != NOWHERE {
+                    self.leave_hole(before);
+                }
+            }
+            None if before != NOWHERE => self.free(before as usize),
+            None => {}
+        }
         self.pages[self.top] = page;
         self.bits[self.top / WORD] |= 1 << (self.top % WORD);
         self.change(self.top / WORD, 1);
@@ -90,18 +100,39 @@ impl StackDistances {
         distance
     }
 
-    /// The distance that a reference to the page would have next; `None` if it was never referenced.
+    /// Ends a page: its frame is empty in all buffers that have it, and the next reference to it has no distance.
+    pub fn remove(&mut self, page: u32) {
+        let slot = self.slots.get_mut(page as usize).map(|slot| std::mem::replace(slot, NOWHERE));
+        if let Some(slot) = slot.filter(|slot| *slot != NOWHERE) {
+            self.leave_hole(slot);
+        }
+    }
+
+    fn leave_hole(&mut self, slot: u32) {
+        self.pages[slot as usize] = NOWHERE;
+        self.holes.insert(slot);
+    }
+
+    /// Clears a slot whose bit is set.
+    fn free(&mut self, slot: usize) {
+        self.bits[slot / WORD] ^= 1 << (slot % WORD);
+        self.change(slot / WORD, u32::MAX);
+        self.live -= 1;
+    }
+
+    /// The distance that a reference to the page would have next; `None` if it was never referenced, or has ended.
     pub fn depth(&self, page: u32) -> Option<u32> {
         let slot = self.slots.get(page as usize);
         let slot = slot.filter(|slot| **slot != NOWHERE)?;
         Some(self.live - self.before(*slot as usize))
     }
 
-    /// The pages referenced so far, most recent first: the first n are those that LRU with n
-    /// frames has in memory.
-    pub fn by_recency(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The pages referenced so far that have not ended, most recent first, and their distances: those of at most n are the pages
+    /// that LRU with n frames has in memory.
+    pub fn by_recency(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let slots = (0..self.bits.len() * WORD).rev();
-        slots.filter(|slot| self.bits[slot / WORD] >> (slot % WORD) & 1 == 1).map(|slot| self.pages[slot])
+        let set = slots.filter(|slot| self.bits[slot / WORD] >> (slot % WORD) & 1 == 1).map(|slot| self.pages[slot]);
+        set.zip(1..).filter(|(page, _)| *page != NOWHERE)
     }
 
     /// Adds to a word's count, modulo 2^32.
@@ -130,13 +161,19 @@ impl StackDistances {
     fn compact(&mut self) {
         let live = self.live as usize;
         let mut next = 0;
+        self.holes.clear();
         for word in 0..self.bits.len() {
             let mut bits = self.bits[word];
             while bits != 0 {
                 let page = self.pages[word * WORD + bits.trailing_zeros() as usize];
                 bits &= bits - 1;
                 self.pages[next] = page;
-                self.slots[page as usize] = next as u32;
+                match page {
+                    NOWHERE => {
+                        self.holes.insert(next as u32);
+                    }
+                    page => self.slots[page as usize] = next as u32,
+                }
                 next += 1;
             }
         }
@@ -188,7 +225,38 @@ mod tests {
                 prop_assert_eq!(distances.depth(page), Some(1));
             }
             stack.reverse();
-            prop_assert_eq!(distances.by_recency().collect::<Vec<_>>(), stack);
+            let recent: Vec<(u32, u32)> = stack.into_iter().zip(1..).collect();
+            prop_assert_eq!(distances.by_recency().collect::<Vec<_>>(), recent);
+        }
+
+        /// Distances are those from which on an LRU buffer with frames that pages leave empty has the page.
+        #[test]
+        fn distances_beside_pages_that_end(steps in prop::collection::vec((0u32..40, 0u8..10), 0..6000)) {
+            let mut distances = StackDistances::new();
+            let sizes = 1..=40u32;
+            let mut buffers: Vec<Vec<u32>> = sizes.clone().map(|_| Vec::new()).collect();
+            for (page, action) in steps {
+                let has = |buffer: &Vec<u32>| buffer.contains(&page);
+                let expected = buffers.iter().position(has).map(|at| at as u32 + 1);
+                prop_assert!(buffers.iter().skip_while(|buffer| !has(buffer)).all(has), "larger buffers have the page");
+                prop_assert_eq!(distances.depth(page), expected);
+                if action == 0 {
+                    distances.remove(page);
+                } else {
+                    prop_assert_eq!(distances.reference(page), expected);
+                }
+                for (buffer, frames) in buffers.iter_mut().zip(sizes.clone()) {
+                    buffer.retain(|&other| other != page);
+                    if action > 0 {
+                        if buffer.len() as u32 == frames {
+                            buffer.pop();
+                        }
+                        buffer.insert(0, page);
+                    }
+                }
+            }
+            let all: Vec<u32> = distances.by_recency().map(|(page, _)| page).collect();
+            prop_assert_eq!(buffers.last(), Some(&all));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, PageClasses};
+use crate::reference::{Batch, OptionalColumns, PageClasses};
 
 /// Converts `opened` into a trace of pages of `requested` bytes.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn fold(opened: OpenedTrace, label: &str, requested: u64) -> Result<O
         let parts = stated / requested;
         let times = |number: u64| number.checked_mul(parts);
         metadata.database_pages = metadata.database_pages.and_then(times);
-        let split = SplitPages { decoder, label: label.to_owned(), parts, whole: Batch::new(), at: 0, part: 0 };
+        let split = SplitPages { decoder, label: label.to_owned(), parts, whole: Batch::new(), at: 0, part: 0, trim: 0 };
         (Box::new(split), references.and_then(times))
     } else {
         return Err(TraceError::Fold { file: label.to_owned(), stated, requested });
@@ -44,6 +44,18 @@ impl Decode for MergedPages {
         for page in batch.pages.iter_mut().skip(start) {
             *page /= self.pages;
         }
+        // A part of a page is not the page.
+        batch.whole.clear();
+        batch.trims.retain_mut(|trim| {
+            let end = (u128::from(trim.last) + 1) / u128::from(self.pages);
+            let first = trim.first.div_ceil(self.pages);
+            let last = end.checked_sub(1).and_then(|last| u64::try_from(last).ok());
+            let Some(last) = last.filter(|&last| first <= last) else {
+                return false;
+            };
+            (trim.first, trim.last) = (first, last);
+            true
+        });
         Ok(())
     }
 
@@ -55,8 +67,8 @@ impl Decode for MergedPages {
         classes_of(&*self.decoder)
     }
 
-    fn has_requests(&self) -> bool {
-        self.decoder.has_requests()
+    fn columns(&self) -> OptionalColumns {
+        self.decoder.columns()
     }
 }
 
@@ -77,35 +89,44 @@ struct SplitPages {
     whole: Batch,
     at: usize,
     part: u64,
+    /// The next of the trims.
+    trim: usize,
+}
+
+impl SplitPages {
+    /// The first part of a page.
+    fn first_part(&self, page: u64) -> Result<u64, TraceError> {
+        page.checked_mul(self.parts)
+            .filter(|first| first.checked_add(self.parts - 1).is_some())
+            .ok_or_else(|| TraceError::SplitTooLarge { file: self.label.clone(), page, parts: self.parts })
+    }
 }
 
 impl Decode for SplitPages {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         const CHUNK: usize = 1 << 12;
         while batch.len() < max {
+            while let Some(trim) = self.whole.trims.get(self.trim).filter(|trim| trim.before <= self.at) {
+                // Pages beyond the last number have no parts.
+                if let Ok(first) = self.first_part(trim.first) {
+                    batch.trim(first, self.first_part(trim.last).map_or(u64::MAX, |last| last + (self.parts - 1)));
+                }
+                self.trim += 1;
+            }
             if self.at == self.whole.len() {
                 self.whole.clear();
-                self.at = 0;
+                (self.at, self.trim) = (0, 0);
                 self.decoder.fill(&mut self.whole, CHUNK)?;
                 if self.whole.is_empty() {
                     break;
                 }
+                continue;
             }
-            let (page, write) = (self.whole.pages[self.at], self.whole.writes[self.at]);
-            let first = page
-                .checked_mul(self.parts)
-                .filter(|first| first.checked_add(self.parts - 1).is_some())
-                .ok_or_else(|| TraceError::SplitTooLarge { file: self.label.clone(), page, parts: self.parts })?;
+            let first = self.first_part(self.whole.pages[self.at])?;
             let room = (max - batch.len()) as u64;
             let end = self.parts.min(self.part.saturating_add(room));
             for part in self.part..end {
-                batch.push(first + part, write);
-            }
-            if let Some(&class) = self.whole.classes.get(self.at) {
-                batch.classes.resize(batch.len(), class);
-            }
-            if let Some(&request) = self.whole.requests.get(self.at) {
-                batch.requests.resize(batch.len(), request);
+                batch.push_like(first + part, &self.whole, self.at);
             }
             self.part = end;
             if self.part == self.parts {
@@ -124,7 +145,7 @@ impl Decode for SplitPages {
         classes_of(&*self.decoder)
     }
 
-    fn has_requests(&self) -> bool {
-        self.decoder.has_requests()
+    fn columns(&self) -> OptionalColumns {
+        self.decoder.columns()
     }
 }

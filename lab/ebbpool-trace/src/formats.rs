@@ -137,15 +137,18 @@ pub(crate) trait Decode: Send {
         None
     }
 
-    /// True if the batches have times or rings.
-    fn has_requests(&self) -> bool {
-        false
+    /// The columns that the batches have, besides classes.
+    fn columns(&self) -> OptionalColumns {
+        OptionalColumns::default()
     }
 }
 
 /// The writing half of a format.
 pub(crate) trait Encode: Send {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
+
+    /// Makes room for trims and writes of whole pages, if the format stores them; called before the first batch.
+    fn expect_operations(&mut self) {}
 
     /// Names the classes 1, 2, 3, …, if the format stores names.
     fn name_classes(&mut self, _names: &[String]) {}
@@ -253,6 +256,11 @@ impl Format {
     /// True if a trace written in this format has [times and rings](Batch::requests).
     pub fn keeps_requests(self) -> bool {
         self == Format::Native
+    }
+
+    /// True if a trace written in this format has [trims and writes of whole pages](Batch::trims).
+    pub fn keeps_operations(self) -> bool {
+        matches!(self, Format::Native | Format::Text)
     }
 
     /// True if a trace written in this format has these classes.

@@ -75,7 +75,7 @@ pub use error::TraceError;
 pub use formats::Format;
 pub use generators::{ArgumentKind, GeneratorInfo, GeneratorParameter, generators};
 pub use reader::Reader;
-pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail};
+pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail, Trim};
 pub use ring::{Ring, RingKind};
 pub use source::{ReadOptions, Source};
 pub use supplied::{ReferenceStream, ReferenceSupplier};

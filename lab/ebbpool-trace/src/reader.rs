@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::source::ReadOptions;
 use crate::supplied::LONGEST_FILL;
 
@@ -19,13 +19,15 @@ pub struct Reader {
     to_skip: u64,
     /// The number of references to return, if there is a limit.
     limit: Option<u64>,
+    /// True if each write replaces all of its page, and the batches say so.
+    whole_writes: bool,
     returned: u64,
     /// True after the end or an error: there are no more references.
     ended: bool,
 }
 
 impl Reader {
-    pub(crate) fn new(opened: OpenedTrace, options: &ReadOptions) -> Reader {
+    pub(crate) fn new(opened: OpenedTrace, options: &ReadOptions, columns: OptionalColumns) -> Reader {
         let rest = |all: u64| {
             let rest = all.saturating_sub(options.skip);
             options.limit.map_or(rest, |limit| rest.min(limit))
@@ -37,6 +39,7 @@ impl Reader {
             notes: opened.notes,
             to_skip: options.skip,
             limit: options.limit,
+            whole_writes: options.whole_writes && columns.operations,
             returned: 0,
             ended: false,
         }
@@ -56,7 +59,12 @@ impl Reader {
     /// True if the batches have [requests](Batch::requests): the trace has times or rings, and the reader was opened with
     /// them.
     pub fn has_requests(&self) -> bool {
-        self.decoder.has_requests()
+        self.decoder.columns().requests
+    }
+
+    /// True if the batches may have [trims or writes of whole pages](Batch::trims), and the reader was opened with them.
+    pub fn has_operations(&self) -> bool {
+        Decode::columns(self).operations
     }
 
     /// The total number of references, if it is known beforehand: for Parquet,
@@ -132,7 +140,11 @@ impl Reader {
                 return Ok(());
             }
         }
-        self.decoder.fill(batch, at_most(left, max))
+        self.decoder.fill(batch, at_most(left, max))?;
+        if self.whole_writes {
+            batch.whole.clone_from(&batch.writes);
+        }
+        Ok(())
     }
 
     /// The share of the trace read so far, 0 to 1, by rows or by bytes of the (compressed)
@@ -177,8 +189,9 @@ impl Decode for Reader {
         Reader::classes(self)
     }
 
-    fn has_requests(&self) -> bool {
-        Reader::has_requests(self)
+    fn columns(&self) -> OptionalColumns {
+        let columns = self.decoder.columns();
+        OptionalColumns { operations: columns.operations || self.whole_writes, ..columns }
     }
 }
 

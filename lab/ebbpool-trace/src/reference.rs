@@ -17,6 +17,23 @@ pub struct Batch {
     /// When each reference was made, and through which ring. Empty if the trace has neither times nor rings, or if the
     /// reader was not opened [with them](crate::Source::open_with).
     pub requests: Vec<RequestDetail>,
+    /// True where a write replaces all of its page, so that a miss reads nothing; references behind the end of this column
+    /// do not. Empty if the reader was not opened [with operations](OptionalColumns::operations).
+    pub whole: Vec<bool>,
+    /// The trims between the references, in their order. Empty if the reader was not opened with operations.
+    pub trims: Vec<Trim>,
+}
+
+/// The end of pages: nothing reads what they hold, so that it need not be written. A later reference to such a page is to a
+/// new page of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trim {
+    /// The reference of the batch that follows; the length of the batch after the last one.
+    pub before: usize,
+    /// The first of the pages.
+    pub first: u64,
+    /// The last of the pages, not below the first.
+    pub last: u64,
 }
 
 /// What a trace says of one reference besides page and write.
@@ -36,11 +53,15 @@ pub struct OptionalColumns {
     pub classes: bool,
     /// Times and rings, [`Batch::requests`].
     pub requests: bool,
+    /// Trims and writes of whole pages, [`Batch::trims`] and [`Batch::whole`].
+    pub operations: bool,
 }
 
 impl OptionalColumns {
     /// All columns.
-    pub const ALL: OptionalColumns = OptionalColumns { classes: true, requests: true };
+    pub const ALL: OptionalColumns = OptionalColumns { classes: true, requests: true, operations: true };
+    /// Only trims and writes of whole pages.
+    pub const OPERATIONS: OptionalColumns = OptionalColumns { classes: false, requests: false, operations: true };
 }
 
 impl Batch {
@@ -60,10 +81,18 @@ impl Batch {
         self.writes.clear();
         self.classes.clear();
         self.requests.clear();
+        self.whole.clear();
+        self.trims.clear();
     }
 
     /// Moves the references of `other` to the end, and leaves `other` empty. Both have the same columns.
     pub fn append(&mut self, other: &mut Batch) {
+        let before = self.len();
+        if !(self.whole.is_empty() && other.whole.is_empty()) {
+            self.whole.resize(before, false);
+            self.whole.append(&mut other.whole);
+        }
+        self.trims.extend(other.trims.drain(..).map(|trim| Trim { before: before + trim.before, ..trim }));
         self.pages.append(&mut other.pages);
         self.writes.append(&mut other.writes);
         self.classes.append(&mut other.classes);
@@ -75,9 +104,15 @@ impl Batch {
         self.pages.len()
     }
 
-    /// True if there are no references.
+    /// True if there are neither references nor trims.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.pages.is_empty() && self.trims.is_empty()
+    }
+
+    /// True if the reference at `at` replaces all of its page.
+    #[inline]
+    pub fn is_whole(&self, at: usize) -> bool {
+        self.whole.get(at).is_some_and(|&whole| whole)
     }
 
     /// Appends one reference.
@@ -85,6 +120,29 @@ impl Batch {
     pub fn push(&mut self, page: u64, write: bool) {
         self.pages.push(page);
         self.writes.push(write);
+    }
+
+    /// Appends a write that replaces all of its page.
+    #[inline]
+    pub fn push_whole(&mut self, page: u64) {
+        self.whole.resize(self.len(), false);
+        self.whole.push(true);
+        self.push(page, true);
+    }
+
+    /// Appends a reference like the one at `at` of `other`, to a page that may be another one.
+    pub fn push_like(&mut self, page: u64, other: &Batch, at: usize) {
+        match other.is_whole(at) {
+            true => self.push_whole(page),
+            false => self.push(page, other.writes[at]),
+        }
+        self.classes.extend(other.classes.get(at));
+        self.requests.extend(other.requests.get(at));
+    }
+
+    /// Appends the end of these pages.
+    pub fn trim(&mut self, first: u64, last: u64) {
+        self.trims.push(Trim { before: self.len(), first, last });
     }
 
     /// Makes room for `references` more references.
@@ -179,6 +237,9 @@ pub struct Metadata {
     pub database_pages: Option<u64>,
     /// True if the trace was captured below a cache: it has only the references that the cache did not answer.
     pub below_cache: bool,
+    /// True if pages have their numbers because names of devices, files or keys were numbered as they appeared: in another trace the
+    /// same names have other numbers.
+    pub own_numbers: bool,
 }
 
 impl Metadata {

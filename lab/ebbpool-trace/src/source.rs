@@ -47,6 +47,8 @@ pub struct ReadOptions {
     /// Whether the trace was recorded [below a cache](crate::Metadata::below_cache); as format, columns and metadata say if this is
     /// `None`.
     pub below_cache: Option<bool>,
+    /// True if each write replaces all of its page, so that a miss by a write reads nothing; else the trace says which do.
+    pub whole_writes: bool,
     /// True if the parts of a trace are of several databases: no page of one is one of another. Otherwise equal page numbers are
     /// the same page.
     pub apart: bool,
@@ -268,14 +270,18 @@ impl Source {
     /// As [`open`](Source::open).
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
-        let (bad_lines, names) = (BadLines::new(options.bad_lines, left_out), Default::default());
-        let opened = if parts.len() == 1 {
+        let bad_lines = BadLines::new(options.bad_lines, left_out);
+        let names: (VolumeNames, VolumeNames) = Default::default();
+        let mut opened = if parts.len() == 1 {
             self.open_part(0, &bad_lines, &names, columns)?
         } else {
-            let source = self.clone();
-            concat((parts.len(), options.apart), Box::new(move |part| source.open_part(part, &bad_lines, &names, columns)))?
+            let (source, names) = (self.clone(), names.clone());
+            let is_one = parts.iter().all(|part| part.label == parts[0].label);
+            let open = move |part| source.open_part(part, &bad_lines, &names, columns);
+            concat((parts.len(), options.apart, is_one), Box::new(open))?
         };
-        Ok(Reader::new(opened, options))
+        opened.metadata.own_numbers |= names.0.are_used() || names.1.are_used();
+        Ok(Reader::new(opened, options, columns))
     }
 
     fn open_part(
@@ -408,7 +414,7 @@ impl Source {
                 PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
                 _ => {
                     let opened = self.open_part(number, &bad_lines, &names, columns)?;
-                    RecordedArrivals::read(&mut Reader::new(opened, options), warmup)?
+                    RecordedArrivals::read(&mut Reader::new(opened, options, columns), warmup)?
                 }
             };
             let Some(arrivals) = arrivals else {

@@ -37,6 +37,15 @@ pub struct TraceStatistics {
     pub writes: u64,
     /// `writes / references`, 0 for an empty trace.
     pub write_ratio: f64,
+    /// Those of the writes that replace all of their page, so that a miss reads nothing; 0 if the trace was read without them.
+    #[serde(default)]
+    pub whole_writes: u64,
+    /// Requests that end pages; 0 if the trace was read without them.
+    #[serde(default)]
+    pub trims: u64,
+    /// Pages of these requests, each as often as it was in one.
+    #[serde(default)]
+    pub trimmed_pages: u64,
     /// Number of distinct pages.
     pub distinct_pages: u64,
     /// The lowest page number, `None` for an empty trace.
@@ -173,6 +182,9 @@ struct PageUses {
 pub struct Collector {
     references: u64,
     writes: u64,
+    whole_writes: u64,
+    trims: u64,
+    trimmed_pages: u64,
     repeats: u64,
     continued: u64,
     last: Option<u64>,
@@ -200,6 +212,9 @@ impl Collector {
         Collector {
             references: 0,
             writes: 0,
+            whole_writes: 0,
+            trims: 0,
+            trimmed_pages: 0,
             repeats: 0,
             continued: 0,
             last: None,
@@ -251,8 +266,25 @@ impl Collector {
             uses.writes += u64::from(write);
             uses.reads += u64::from(!write);
         }
+        self.whole_writes += batch.whole.iter().map(|&whole| u64::from(whole)).sum::<u64>();
         let at_distance = &mut self.at_distance;
-        self.distances.reference_all(&self.batch, |distance| at_distance[distance as usize] += 1);
+        let mut found = |distance: u32| at_distance[distance as usize] += 1;
+        let mut served = 0;
+        for trim in &batch.trims {
+            self.distances.reference_all(&self.batch[served..trim.before], &mut found);
+            served = trim.before;
+            self.trims += 1;
+            let pages = (trim.last - trim.first).saturating_add(1);
+            self.trimmed_pages = self.trimmed_pages.saturating_add(pages);
+            if pages <= self.numbers.len() as u64 {
+                let numbers = (trim.first..=trim.last).filter_map(|page| self.numbers.get(&page));
+                numbers.for_each(|&number| self.distances.remove(number));
+            } else {
+                let ended = self.numbers.iter().filter(|(page, _)| (trim.first..=trim.last).contains(*page));
+                ended.for_each(|(_, &number)| self.distances.remove(number));
+            }
+        }
+        self.distances.reference_all(&self.batch[served..], &mut found);
         Ok(())
     }
 
@@ -277,6 +309,9 @@ impl Collector {
             references: self.references,
             writes: self.writes,
             write_ratio: share(self.writes),
+            whole_writes: self.whole_writes,
+            trims: self.trims,
+            trimmed_pages: self.trimmed_pages,
             distinct_pages: distinct,
             lowest_page: self.numbers.keys().min().copied(),
             highest_page: self.numbers.keys().max().copied(),

@@ -69,6 +69,11 @@ pub trait ReferenceStream: Send {
     fn has_requests(&self) -> bool {
         false
     }
+
+    /// True if the batches may have [trims or writes of whole pages](Batch::trims).
+    fn has_operations(&self) -> bool {
+        false
+    }
 }
 
 /// Decodes what a caller supplies.
@@ -120,8 +125,8 @@ impl Decode for SuppliedDecoder {
         self.0.classes()
     }
 
-    fn has_requests(&self) -> bool {
-        self.0.has_requests()
+    fn columns(&self) -> OptionalColumns {
+        OptionalColumns { requests: self.0.has_requests(), operations: self.0.has_operations(), classes: false }
     }
 }
 

@@ -107,6 +107,12 @@ impl Writer {
         Ok(Writer { encoder, references: 0 })
     }
 
+    /// Says, before the first batch, that batches may have [trims and writes of whole pages](Batch::trims); native and text store
+    /// these, other formats omit them.
+    pub fn expect_operations(&mut self) {
+        self.encoder.expect_operations();
+    }
+
     /// Appends references.
     ///
     /// # Errors

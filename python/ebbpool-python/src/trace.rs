@@ -36,6 +36,7 @@ pub(crate) struct Reading {
     limit: Option<u64>,
     skip_bad_lines: u64,
     below_cache: Option<bool>,
+    whole_writes: bool,
     apart: bool,
 }
 
@@ -61,6 +62,7 @@ impl Reading {
             skip: self.skip,
             limit: self.limit,
             below_cache: self.below_cache,
+            whole_writes: self.whole_writes,
             apart: self.apart,
         })
     }
@@ -298,6 +300,9 @@ impl Trace {
             let (metadata, classes) = (reader.metadata(), reader.classes());
             let classes = classes.as_ref();
             let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;
+            if reader.has_operations() {
+                writer.expect_operations();
+            }
             lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| writer.write(batch))?;
             if let Some(classes) = reader.classes() {
                 writer.name_classes(classes.names());
@@ -308,7 +313,7 @@ impl Trace {
         Ok((written.references, written.bytes))
     }
 
-    /// All page numbers, 8 bytes each, all writes, a byte each, and all classes, 4 bytes each, if there are any.
+    /// Without trims: all page numbers, 8 bytes each, all writes, a byte each, and all classes, 4 bytes each, if there are any.
     fn bytes<'py>(&self, py: Python<'py>) -> PyResult<ReferenceBytes<'py>> {
         let read = || -> Result<_, TraceError> {
             let mut reader = self.source.open_with_classes()?;

@@ -60,9 +60,15 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     figures.row("hits", result.hits.to_string());
     figures.row("hit ratio", format!("{:.4}", result.hit_ratio));
     figures.row("reads", result.reads.to_string());
+    if result.overwrites > 0 {
+        figures.row("  none for misses that overwrite", result.overwrites.to_string());
+    }
     figures.row("writes", result.writes.to_string());
     if result.end_writes > 0 {
         figures.row("  at the end", result.end_writes.to_string());
+    }
+    if result.trimmed > 0 {
+        figures.row("  none for trimmed pages", result.trimmed.to_string());
     }
     if result.dirty_before > 0 {
         figures.row("dirty before", result.dirty_before.to_string());

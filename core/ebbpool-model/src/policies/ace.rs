@@ -95,6 +95,10 @@ impl Policy for Ace {
         self.policy.evict(page);
     }
 
+    fn end(&mut self, page: u64) {
+        self.policy.end(page);
+    }
+
     fn clean(&mut self, page: u64) {
         self.policy.clean(page);
     }

@@ -22,11 +22,22 @@ pub(crate) struct Arc {
     b1: List<()>,
     b2: List<()>,
     missed: MissedPage,
+    /// Whether a page was evicted for it.
+    made_room: bool,
 }
 
 impl Arc {
     pub(crate) fn new(c: usize) -> Arc {
-        Arc { c, p: 0.0, t1: List::new(), t2: List::new(), b1: List::new(), b2: List::new(), missed: MissedPage::Nowhere }
+        Arc {
+            c,
+            p: 0.0,
+            t1: List::new(),
+            t2: List::new(),
+            b1: List::new(),
+            b2: List::new(),
+            missed: MissedPage::Nowhere,
+            made_room: false,
+        }
     }
 
     /// Case IV evicts a page of T1 without remembering it.
@@ -46,6 +57,7 @@ impl Policy for Arc {
     }
 
     fn miss(&mut self, page: u64, _write: bool) {
+        self.made_room = false;
         let b1 = self.b1.len() as f64;
         let b2 = self.b2.len() as f64;
         if self.b1.contains(page) {
@@ -73,7 +85,13 @@ impl Policy for Arc {
         choice.expect("an unpinned page")
     }
 
+    fn end(&mut self, page: u64) {
+        let list = if self.t1.contains(page) { &mut self.t1 } else { &mut self.t2 };
+        list.take(page);
+    }
+
     fn evict(&mut self, page: u64) {
+        self.made_room = true;
         if self.missed == MissedPage::Nowhere {
             if self.t1.len() + self.b1.len() == self.c {
                 if self.t1.len() < self.c {
@@ -99,6 +117,15 @@ impl Policy for Arc {
     }
 
     fn admit(&mut self, page: u64, _write: bool) {
+        // A frame was empty, which a page that ended had left.
+        if self.missed == MissedPage::Nowhere && !std::mem::take(&mut self.made_room) {
+            let all = self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len();
+            if self.t1.len() + self.b1.len() == self.c {
+                self.b1.items.remove(0);
+            } else if all == 2 * self.c {
+                self.b2.items.remove(0);
+            }
+        }
         match self.missed {
             MissedPage::Nowhere => self.t1.push(page, ()),
             MissedPage::InB1 => {

@@ -267,6 +267,11 @@ impl Policy for Auto {
         self.experts[owner].evict(page);
     }
 
+    fn end(&mut self, page: u64) {
+        let owner = self.owner(page);
+        self.experts[owner].end(page);
+    }
+
     fn clean(&mut self, page: u64) {
         let owner = self.owner(page);
         self.experts[owner].clean(page);

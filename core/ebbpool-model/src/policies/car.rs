@@ -28,11 +28,22 @@ pub(crate) struct Car {
     b1: List<()>,
     b2: List<()>,
     missed: MissedPage,
+    /// Whether a page was evicted for it.
+    made_room: bool,
 }
 
 impl Car {
     pub(crate) fn new(c: usize) -> Car {
-        Car { c, p: 0.0, t1: List::new(), t2: List::new(), b1: List::new(), b2: List::new(), missed: MissedPage::Nowhere }
+        Car {
+            c,
+            p: 0.0,
+            t1: List::new(),
+            t2: List::new(),
+            b1: List::new(),
+            b2: List::new(),
+            missed: MissedPage::Nowhere,
+            made_room: false,
+        }
     }
 
     fn state(&mut self, page: u64) -> &mut State {
@@ -47,6 +58,7 @@ impl Policy for Car {
     }
 
     fn miss(&mut self, page: u64, _write: bool) {
+        self.made_room = false;
         self.missed = if self.b1.contains(page) {
             MissedPage::InB1
         } else if self.b2.contains(page) {
@@ -84,7 +96,13 @@ impl Policy for Car {
         }
     }
 
+    fn end(&mut self, page: u64) {
+        let list = if self.t1.contains(page) { &mut self.t1 } else { &mut self.t2 };
+        list.take(page);
+    }
+
     fn evict(&mut self, page: u64) {
+        self.made_room = true;
         if self.t1.contains(page) {
             self.t1.take(page);
             self.b1.push(page, ());
@@ -106,6 +124,15 @@ impl Policy for Car {
         let state = State { referenced: false };
         let b1 = self.b1.len() as f64;
         let b2 = self.b2.len() as f64;
+        // A frame was empty, which a page that ended had left.
+        if self.missed == MissedPage::Nowhere && !std::mem::take(&mut self.made_room) {
+            let all = self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len();
+            if self.t1.len() + self.b1.len() == self.c {
+                self.b1.items.remove(0);
+            } else if all == 2 * self.c {
+                self.b2.items.remove(0);
+            }
+        }
         match self.missed {
             MissedPage::Nowhere => self.t1.push(page, state),
             MissedPage::InB1 => {

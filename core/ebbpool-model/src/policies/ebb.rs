@@ -16,6 +16,7 @@ use self::duel::Duel;
 use self::oldest::Oldest;
 use self::tables::{Table, Trust, rounded_down};
 use crate::buffer::Policy;
+use crate::sampler::EmptySlots;
 use crate::spec::Spec;
 
 /// Slots of classes, of which slot 0 is for all classes that have none.
@@ -117,6 +118,7 @@ pub(crate) struct Ebb {
     parameters: Parameters,
     /// A page is admitted to the first empty slot.
     slots: Vec<Option<Resident>>,
+    empty: EmptySlots,
     /// Ghosts, oldest first: evicted clean, and evicted dirty.
     ghosts: [Vec<Ghost>; 2],
     sets: BTreeMap<u64, [Option<ForgottenCount>; 4]>,
@@ -198,6 +200,7 @@ impl Ebb {
         Ebb {
             m,
             slots: (0..m).map(|_| None).collect(),
+            empty: EmptySlots::new(m),
             ghosts: [Vec::new(), Vec::new()],
             sets: BTreeMap::new(),
             classes: Classes::new(m, parameters.classes),
@@ -220,6 +223,19 @@ impl Ebb {
             decay: 1.0,
             parameters,
         }
+    }
+
+    /// The page leaves its place.
+    fn leave(&mut self, page: u64) -> Resident {
+        let slot = self.place_of(page);
+        let left = self.slots[slot].take().expect("a resident page");
+        self.empty.add(slot);
+        self.duel.resident(page, false);
+        let mut duel = std::mem::replace(&mut self.duel, Duel::new(1, false));
+        let rank_of_ebb = |history: &History, dirty| self.rank_of_ebb(history, dirty);
+        duel.evict(rank_of_ebb, |history: &History, _| self.rank_of_lru(history));
+        self.duel = duel;
+        left
     }
 
     fn place_of(&self, page: u64) -> usize {
@@ -616,21 +632,18 @@ impl Policy for Ebb {
                 history.writes = Some(Writes { kind, ..writes });
             }
         }
-        let empty = self.slots.iter().position(Option::is_none);
-        let empty = empty.expect("an empty place");
+        let empty = self.empty.take();
         self.slots[empty] = Some(Resident { page, dirty: write, history: incoming.history, review: self.now });
         self.duel.resident(page, true);
         self.duel(empty, write);
     }
 
+    fn end(&mut self, page: u64) {
+        self.leave(page);
+    }
+
     fn evict(&mut self, page: u64) {
-        let slot = self.place_of(page);
-        let evicted = self.slots[slot].take().expect("a resident page");
-        self.duel.resident(page, false);
-        let mut duel = std::mem::replace(&mut self.duel, Duel::new(1, false));
-        let rank_of_ebb = |history: &History, dirty| self.rank_of_ebb(history, dirty);
-        duel.evict(rank_of_ebb, |history: &History, _| self.rank_of_lru(history));
-        self.duel = duel;
+        let evicted = self.leave(page);
         if self.parameters.ghosts == 0 {
             return;
         }

@@ -133,6 +133,11 @@ impl Policy for FdBuffer {
         self.pools.evict(page);
     }
 
+    fn end(&mut self, page: u64) {
+        self.two_stack.end(page);
+        self.evict(page);
+    }
+
     fn clean(&mut self, page: u64) {
         self.io += self.asymmetry;
         self.pools.clean(page);

@@ -181,6 +181,11 @@ impl Policy for HArc {
         side.take(page);
     }
 
+    fn end(&mut self, page: u64) {
+        let side = if self.clean.contains(page) { &mut self.clean } else { &mut self.dirty };
+        side.take(page);
+    }
+
     fn clean(&mut self, page: u64) {
         if self.dirty.once.contains(page) {
             self.dirty.once.take(page);

@@ -165,6 +165,17 @@ impl Policy for Lirs {
         self.prune();
     }
 
+    fn end(&mut self, page: u64) {
+        let State { lir, .. } = self.resident.take(page);
+        if !lir {
+            self.queue.take(page);
+        }
+        if self.stack.contains(page) {
+            self.stack.take(page);
+        }
+        self.prune();
+    }
+
     fn clean(&mut self, page: u64) {
         let state = self.resident.state(page);
         state.dirty = false;

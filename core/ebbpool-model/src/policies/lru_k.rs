@@ -67,6 +67,14 @@ impl Policy for LruK {
             self.evicted.remove(0);
         }
     }
+
+    fn end(&mut self, page: u64) {
+        self.pages.remove(&page);
+        // Nor is the page remembered from an eviction before.
+        for (_, times) in self.evicted.iter_mut().filter(|(other, _)| *other == page) {
+            times.clear();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffer::Policy;
+use crate::sampler::EmptySlots;
 use crate::spec::Spec;
 
 const SECOND_US: u64 = 1_000_000;
@@ -83,6 +84,7 @@ pub(crate) struct Postgres {
     from_ring: Option<usize>,
     /// The buffer whose page was evicted last.
     vacated: Option<usize>,
+    empty: EmptySlots,
     writer: BackgroundWriter,
     checkpoint: Checkpoint,
     written: u64,
@@ -104,6 +106,7 @@ impl Postgres {
             rejects: false,
             from_ring: None,
             vacated: None,
+            empty: EmptySlots::new(m),
             writer: BackgroundWriter {
                 saved: false,
                 prev_strategy_buf_id: 0,
@@ -382,9 +385,7 @@ impl Policy for Postgres {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let first_free = || self.buffers.iter().position(Option::is_none);
-        let id = self.vacated.take().or_else(first_free);
-        let id = id.expect("an empty buffer");
+        let id = self.vacated.take().unwrap_or_else(|| self.empty.take());
         self.buffers[id] = Some(Buffer { page, usage_count: 1, dirty: write, checkpoint_needed: false });
         if self.from_ring.take() != Some(id) {
             self.allocations += 1;
@@ -399,6 +400,12 @@ impl Policy for Postgres {
         let id = self.id_of(page).expect("the page is resident");
         self.buffers[id] = None;
         self.vacated = Some(id);
+    }
+
+    fn end(&mut self, page: u64) {
+        let id = self.id_of(page).expect("the page is resident");
+        self.buffers[id] = None;
+        self.empty.add(id);
     }
 
     fn clean(&mut self, page: u64) {

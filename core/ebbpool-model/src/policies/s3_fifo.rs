@@ -111,4 +111,10 @@ impl Policy for S3Fifo {
             self.main.take(page);
         }
     }
+
+    fn end(&mut self, page: u64) {
+        self.evicted = true;
+        let queue = if self.small.contains(page) { &mut self.small } else { &mut self.main };
+        queue.take(page);
+    }
 }

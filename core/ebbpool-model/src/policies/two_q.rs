@@ -52,6 +52,11 @@ impl Policy for TwoQ {
         }
     }
 
+    fn end(&mut self, page: u64) {
+        let list = if self.am.contains(page) { &mut self.am } else { &mut self.a1in };
+        list.take(page);
+    }
+
     fn admit(&mut self, page: u64, _write: bool) {
         // It was looked up before room was made for it, which may have removed it.
         if self.a1out.contains(page) {

@@ -56,6 +56,13 @@ pub struct SystemLoad {
     pub dirty_left: u64,
 }
 
+impl SystemLoad {
+    /// Counted misses, also those that read nothing since they write all of a page.
+    pub(super) fn misses(&self) -> u64 {
+        ((1.0 - self.hit_ratio) * self.references as f64).round() as u64
+    }
+}
+
 /// What turns counts into figures in time.
 #[derive(Clone, Debug)]
 pub(super) struct LoadTerms {

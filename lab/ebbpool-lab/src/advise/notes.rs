@@ -79,7 +79,7 @@ const ONE_PASS: f64 = 1.5;
 /// A buffer that is replaced less often than this has not shown what its policy does.
 const LEAST_TURNOVERS: f64 = 2.0;
 
-/// The share of the reads that may fill the empty buffer without a warning.
+/// The share of the misses that may fill the empty buffer without a warning.
 const MOST_COLD: f64 = 0.2;
 
 /// A device that is busy for this share of the time answers late.
@@ -172,19 +172,20 @@ impl WarningFacts<'_> {
     fn too_short(&self) -> Option<AdviceNote> {
         let now = self.buffered();
         let counted = self.references as f64;
-        if now.reads < FEWEST_EVENTS {
-            let needed = counted * FEWEST_EVENTS as f64 / now.reads.max(1) as f64;
+        let misses = now.misses();
+        if misses < FEWEST_EVENTS {
+            let needed = counted * FEWEST_EVENTS as f64 / misses.max(1) as f64;
             return Some(AdviceNote::new(
                 NoteKind::FewEvents,
                 format!(
                     "only {} misses are counted, too few for figures of 3 % error; record at least {}",
-                    grouped(now.reads),
+                    grouped(misses),
                     self.recording(needed)
                 ),
             ));
         }
         let frames = now.frames.max(self.then.frames) as f64;
-        let turnovers = now.reads.min(self.then.reads) as f64 / frames;
+        let turnovers = misses.min(self.then.misses()) as f64 / frames;
         if turnovers < LEAST_TURNOVERS {
             return Some(AdviceNote::new(
                 NoteKind::ShortTrace,
@@ -194,12 +195,12 @@ impl WarningFacts<'_> {
                 ),
             ));
         }
-        let cold = now.frames as f64 / now.reads as f64;
+        let cold = now.frames as f64 / misses as f64;
         if self.warmup == 0 && cold > MOST_COLD {
             return Some(AdviceNote::new(
                 NoteKind::ColdStart,
                 format!(
-                    "{:.0} % of the reads fill the buffer, which a running server has filled already; leave them out by a warm-up",
+                    "{:.0} % of the misses fill the buffer, which a running server has filled already; leave them out by a warm-up",
                     100.0 * cold
                 ),
             ));

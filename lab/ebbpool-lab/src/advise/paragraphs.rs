@@ -145,7 +145,7 @@ fn below_cache(advice: &Advice) -> Vec<String> {
     ];
     if now.reads > 0 {
         sentences.push(format!(
-            "It reads {} than now; a page that is written and is not in the cache counts as read",
+            "It reads {} than now; a page of which a request writes a part, and that is not in the cache, is read first",
             less_or_more(then.reads_per_reference, now.reads_per_reference)
         ));
     }

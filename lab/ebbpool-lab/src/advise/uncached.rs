@@ -68,6 +68,7 @@ pub(super) fn cell(
         TraceSummary { label, metadata, facts: facts.facts, warmup: facts.warmup, at_end: facts.at_end, checkpoints: None };
     let mut result = RunResult::new(&trace, NONE.into(), 0, pricing.asymmetry, &counts);
     (result.hits, result.misses, result.hit_ratio) = (0, counts.references, 0.0);
+    result.overwrites = result.misses - result.reads;
     // A simulated device takes longer for cleaning, which only a run shows.
     let is_simulated = |name: &String| name.starts_with("flash:");
     let costs = pricing.device.as_ref().map(DeviceAtStart::costs);

@@ -121,7 +121,8 @@ fn row((policy, size): (usize, usize), frames: u64, references: u64, traffic: Tr
         frames,
         counts: Counts {
             references,
-            misses: traffic.reads,
+            misses: traffic.misses(),
+            overwrites: traffic.overwrites,
             writes: traffic.writes,
             dirty_left: traffic.dirty_left,
             end_writes: traffic.end_writes,

@@ -112,7 +112,7 @@ fn row(study: &CurveStudy, policy: &str, frames: u64, estimate: &Estimate, targe
     let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));
     let traffic = estimate.traffic;
     // A sample may by chance estimate more misses than references.
-    let hits = references.saturating_sub(traffic.reads);
+    let hits = references.saturating_sub(traffic.misses());
     let errors = estimate.errors;
     CurveRow {
         trace: study.label.clone(),
@@ -124,7 +124,7 @@ fn row(study: &CurveStudy, policy: &str, frames: u64, estimate: &Estimate, targe
         warmup: study.warmup,
         distinct_pages: study.lru.distinct_pages(),
         hits,
-        misses: traffic.reads,
+        misses: traffic.misses(),
         reads: traffic.reads,
         writes: traffic.writes,
         bytes_read: bytes(traffic.reads),

@@ -37,13 +37,28 @@ pub(super) struct ReplayCounts {
     pub(super) distinct_pages: u64,
     /// Cluster switches of the counted references.
     pub(super) cluster_switches: u64,
-    /// The number of writes of each page; empty if the replay does not verify them.
+    /// The number of writes of each page since the one that has replaced all of it, 0 where it is not known; empty if the replay
+    /// does not verify them.
     pub(super) writes: Vec<u32>,
+    /// Dirty pages that ended after the warm-up.
+    pub(super) trimmed: u64,
     pub(super) interrupted: bool,
 }
 
-/// A page, its class, and whether it is written.
-type Reference = (u64, PageClass, bool);
+/// What a reference does with its page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Read,
+    Write,
+    /// Replaces all of it.
+    Overwrite,
+}
+
+/// A page, its class, and what is done with it.
+type Reference = (u64, PageClass, Action);
+
+/// The number of writes of a page whose content is not known, since it has ended.
+const UNKNOWN: u32 = u32::MAX;
 
 enum FeedMessage {
     References(Vec<Reference>),
@@ -53,6 +68,7 @@ enum FeedMessage {
 
 /// Sends pieces of the trace to the threads in turn.
 struct Feeder<'a> {
+    pool: &'a Pool,
     threads: &'a [SyncSender<FeedMessage>],
     next: usize,
     piece: Vec<Reference>,
@@ -90,7 +106,7 @@ pub(super) fn drive(
             senders.push(sender);
             threads.push(scope.spawn(move || serve(replay, receiver)));
         }
-        let mut feeder = Feeder { threads: &senders, next: 0, piece: Vec::with_capacity(PIECE) };
+        let mut feeder = Feeder { pool: replay.pool, threads: &senders, next: 0, piece: Vec::with_capacity(PIECE) };
         let fed = feeder.feed(options, reader, &mut referenced, &mut counts, counting);
         drop(senders);
         for thread in threads {
@@ -102,6 +118,9 @@ pub(super) fn drive(
         fed
     })?;
     counts.distinct_pages = referenced.count;
+    for writes in counts.writes.iter_mut().filter(|writes| **writes == UNKNOWN) {
+        *writes = 0;
+    }
     Ok(counts)
 }
 
@@ -109,15 +128,18 @@ fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), 
     for message in messages {
         match message {
             FeedMessage::References(references) => {
-                for (number, class, write) in references {
+                for (number, class, action) in references {
                     let pool = replay.pool.of_class(class);
-                    if write {
-                        let mut fixed = pool.fix_write(number)?;
-                        page::write(&mut fixed, replay.page_size, replay.run);
-                    } else {
-                        let fixed = pool.fix_read(number)?;
-                        std::hint::black_box(page::writes(&fixed, replay.run));
-                    }
+                    let mut fixed = match action {
+                        Action::Read => {
+                            let fixed = pool.fix_read(number)?;
+                            std::hint::black_box(page::writes(&fixed, replay.run));
+                            continue;
+                        }
+                        Action::Write => pool.fix_write(number)?,
+                        Action::Overwrite => pool.fix_new(number)?,
+                    };
+                    page::write(&mut fixed, replay.page_size, replay.run);
                 }
             }
             // The feeder may have stopped waiting.
@@ -144,6 +166,14 @@ impl PageBitmap {
     fn new(pages: u64) -> Result<Self, LabError> {
         let bits = zeros(pages.div_ceil(64))?;
         Ok(PageBitmap { bits, count: 0 })
+    }
+
+    /// The pages of the set from `first` to `last`.
+    fn within(&self, first: u64, last: u64) -> impl Iterator<Item = u64> + '_ {
+        let words = (first / 64)..(last / 64 + 1).min(self.bits.len() as u64);
+        let set = words.filter(|word| self.bits[*word as usize] > 0).flat_map(|word| (0..64).map(move |bit| (word, bit)));
+        let pages = set.filter(|(word, bit)| self.bits[*word as usize] >> bit & 1 == 1).map(|(word, bit)| word * 64 + bit);
+        pages.filter(move |page| (first..=last).contains(page))
     }
 
     fn insert(&mut self, page: u64) {
@@ -180,8 +210,24 @@ impl Feeder<'_> {
         loop {
             let more = reader.next_batch(&mut batch, BATCH)?;
             let mut classes = batch.classes.iter();
-            for (page, write) in batch.iter() {
+            let mut trims = batch.trims.iter().peekable();
+            for at in 0..=batch.len() {
+                while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
+                    if self.wait_for_all().is_err() {
+                        return Ok(());
+                    }
+                    let trimmed = self.end(referenced.within(trim.first, trim.last), &mut counts.writes)?;
+                    counts.trimmed += if counting.is_none() { trimmed } else { 0 };
+                }
+                let (Some(&page), Some(&write)) = (batch.pages.get(at), batch.writes.get(at)) else {
+                    break;
+                };
                 let class = classes.next().copied().unwrap_or(UNKNOWN_CLASS);
+                let action = match (write, batch.is_whole(at)) {
+                    (_, true) => Action::Overwrite,
+                    (true, false) => Action::Write,
+                    (false, false) => Action::Read,
+                };
                 if counts.references == options.warmup
                     && let Some(counting) = counting.take()
                 {
@@ -192,15 +238,19 @@ impl Feeder<'_> {
                 }
                 counts.references += 1;
                 referenced.insert(page);
-                if write && let Some(writes) = counts.writes.get_mut(page as usize) {
-                    *writes = writes.wrapping_add(1);
+                if let Some(writes) = counts.writes.get_mut(page as usize) {
+                    *writes = match action {
+                        Action::Overwrite => 1,
+                        Action::Write if *writes != UNKNOWN => writes.saturating_add(1),
+                        Action::Write | Action::Read => *writes,
+                    };
                 }
                 if counting.is_none() {
                     let cluster = page / options.cluster_size;
                     let switches = last_cluster.replace(cluster) != Some(cluster);
                     counts.cluster_switches += u64::from(switches);
                 }
-                self.piece.push((page, class, write));
+                self.piece.push((page, class, action));
                 if self.piece.len() == PIECE {
                     if self.send().is_err() {
                         return Ok(());
@@ -218,6 +268,19 @@ impl Feeder<'_> {
         // If a thread has failed, joining it returns the error.
         let _ = self.wait_for_all();
         Ok(())
+    }
+
+    /// Ends pages while no thread has work: they leave the pool unwritten. Returns how many of them were dirty.
+    fn end(&self, pages: impl Iterator<Item = u64>, writes: &mut [u32]) -> Result<u64, ReplayError> {
+        let before = self.pool.stats().dirty;
+        for page in pages {
+            // Nothing is allocated here, so that the page may be fixed again.
+            self.pool.free(page).map_err(ReplayError::Pool)?;
+            if let Some(writes) = writes.get_mut(page as usize) {
+                *writes = UNKNOWN;
+            }
+        }
+        Ok((before - self.pool.stats().dirty).into())
     }
 
     /// Sends the current piece to the next thread, and waits if the thread's queue is full.

@@ -70,6 +70,14 @@ pub enum ReplayError {
         /// The trace.
         trace: String,
     },
+    /// A trace with trims, of whose pages a pool does not say whether they were dirty when the counting began.
+    #[error(
+        "{trace}: has trims, and with a warm-up the pages that are dirty at the end can only be left out; name no warm-up, or leave them out"
+    )]
+    TrimsAfterWarmup {
+        /// The trace.
+        trace: String,
+    },
     /// A page size that a pool cannot have.
     #[error("pages of {0} bytes cannot be replayed; the page size must be a power of two and at least {LEAST_PAGE_SIZE}")]
     PageSize(u64),

@@ -1,7 +1,7 @@
 //! A first pass over the trace, which determines its length and the pages that the file needs.
 
-use ebbpool_sim::{BufferSize, SimError};
-use ebbpool_trace::{Metadata, Source};
+use ebbpool_sim::{AtEnd, BufferSize, SimError};
+use ebbpool_trace::{Metadata, OptionalColumns, Source};
 use hashbrown::HashSet;
 
 use super::{ReplayError, ReplayRequest};
@@ -15,6 +15,8 @@ const MOST_UNCHECKED_FRAMES: u64 = 1 << 20;
 pub(super) struct TraceSurvey {
     pub(super) metadata: Metadata,
     pub(super) references: u64,
+    /// True if pages end, or writes replace whole pages.
+    pub(super) has_operations: bool,
     /// The number of pages that the file needs.
     pub(super) pages: u64,
     /// The frames of the request.
@@ -26,7 +28,7 @@ pub(super) struct TraceSurvey {
 
 /// Reads the trace once.
 pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Result<TraceSurvey, LabError> {
-    let mut reader = source.open()?;
+    let mut reader = source.open_with(OptionalColumns::OPERATIONS)?;
     lab.notes(reader.notes());
     let metadata = reader.metadata().clone();
     lab.note_capture(source, &metadata);
@@ -44,9 +46,12 @@ pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Res
     let mut distinct = HashSet::new();
     let mut references = 0u64;
     let mut highest = None;
+    let (mut has_trims, mut has_whole) = (false, false);
     lab.for_each_batch(&mut reader, "reading the trace", |batch| {
         references += batch.len() as u64;
         highest = highest.max(batch.pages.iter().copied().max());
+        has_trims |= !batch.trims.is_empty();
+        has_whole |= batch.whole.contains(&true);
         if counts_pages {
             distinct.extend(batch.pages.iter().copied());
         }
@@ -66,10 +71,14 @@ pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Res
     if warmup >= references {
         return Err(SimError::AllWarmup { trace: trace(), references, warmup }.into());
     }
+    if has_trims && warmup > 0 && request.at_end == AtEnd::Flush {
+        return Err(ReplayError::TrimsAfterWarmup { trace: trace() }.into());
+    }
     let pages = highest.checked_add(1).ok_or_else(|| ReplayError::PageNumber { trace: trace(), page: highest })?;
     Ok(TraceSurvey {
         metadata,
         references,
+        has_operations: has_trims || has_whole,
         pages: pages.max(stated.unwrap_or(0)),
         frames,
         pool_frames: u32::try_from(in_pool).unwrap_or(u32::MAX),

@@ -104,9 +104,9 @@ struct ReportSize {
 }
 
 /// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index), and
-/// what a device measured, or an asymmetry that changes.
+/// what a device measured, or an asymmetry that changes; and the misses that read nothing.
 #[derive(Debug, Serialize)]
-struct ReportCell(usize, usize, usize, u64, u64, u64, Option<usize>, Option<DeviceCell>);
+struct ReportCell(usize, usize, usize, u64, u64, u64, Option<usize>, Option<DeviceCell>, u64);
 
 #[derive(Debug, Serialize)]
 struct DeviceCell {
@@ -256,11 +256,12 @@ fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pri
             row.policy,
             row.size,
             row.asymmetry,
-            row.counts.misses,
+            row.counts.reads(),
             row.counts.writes,
             row.counts.dirty_left,
             line,
             did.map(|did| DeviceCell::new(row, did, pricing, comparison.page_size, life)),
+            row.counts.overwrites,
         ));
     }
     (results, lines)

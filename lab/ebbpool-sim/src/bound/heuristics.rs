@@ -9,6 +9,12 @@ use crate::engine::{Chunk, RunParameters};
 use crate::future::Future;
 use crate::stream::EngineVisitor;
 
+/// The ends from position `start` up to `end`, `end` not included.
+fn between(ends: &[(usize, u32)], start: usize, end: usize) -> &[(usize, u32)] {
+    let at = |position| ends.partition_point(|(it, _)| *it < position);
+    &ends[at(start)..at(end)]
+}
+
 /// References served between two checks whether to stop.
 const CHUNK: usize = 1 << 18;
 
@@ -35,7 +41,7 @@ impl<'a> Schedules<'a> {
     /// `trace` begins where the warm-up of `question` ends.
     pub(super) fn new(trace: &'a RecordedTrace, question: &'a BoundQuestion, stop: &'a dyn Fn() -> bool) -> Self {
         let mut future = Future::default();
-        future.extend(&trace.references);
+        future.extend(&trace.references, &trace.ends);
         future.look_for_writes(&trace.references);
         Schedules { trace, question, future, stop }
     }
@@ -61,20 +67,26 @@ impl<'a> Schedules<'a> {
             if (self.stop)() {
                 return None;
             }
+            let start = index * CHUNK;
+            // Pages that end behind the last reference are of the last chunk.
+            let end = if start + references.len() == self.trace.references.len() { usize::MAX } else { start + CHUNK };
             engine.advance(&Chunk {
                 references,
-                start: index * CHUNK,
+                start,
                 future: Some(&self.future),
                 pages: &self.trace.pages,
                 classes: &[],
                 requests: &[],
                 checkpoints: &[],
+                whole: self.trace.whole.get(start..).unwrap_or_default(),
+                ends: between(&self.trace.ends, start, end),
+                trims: &[],
             });
         }
         let counts = engine.finish(&self.trace.pages);
         Some(Schedule {
             policy: spec.entry().name,
-            bill: counts.misses as f64 + self.question.asymmetry * counts.writes as f64,
+            bill: counts.reads() as f64 + self.question.asymmetry * counts.writes as f64,
         })
     }
 }

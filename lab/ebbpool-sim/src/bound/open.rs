@@ -4,7 +4,7 @@
 //! while prices move a little. The former contribute to the bound in proportion to the prices, the
 //! latter nothing, and so a step needs to visit only the others: some per cent of all.
 
-use super::problem::Problem;
+use super::problem::{Interval, Problem};
 use super::scale::Scale;
 
 /// A parabola in place of the corner of max(0, gain), from -width to width, and its slope.
@@ -37,11 +37,13 @@ pub(super) struct Reach {
     pub(super) width: f64,
 }
 
-/// An interval in slots; one that ends in the last slot saves no read.
+/// An interval in slots.
 #[derive(Clone, Copy, Debug)]
 struct OpenInterval {
     start: u32,
     end: u32,
+    /// The reads that holding it saves.
+    saved: f32,
 }
 
 /// The intervals that are neither certainly worth their price nor certainly not, over the slots of
@@ -133,15 +135,12 @@ impl OpenIntervals {
         let mut gains = 0.0;
         let mut intervals: Vec<PricedInterval> = Vec::new();
         let price = |position| scale.price(prices, position);
-        problem.for_each_run(|starts, ends, saves_write| {
+        problem.for_each_run(|of_run, saves_write| {
             intervals.clear();
             let (mut throughout, mut where_profitable) = (problem.asymmetry, 0.0);
-            for (&start, &end) in starts.iter().zip(ends) {
-                let interval = PricedInterval {
-                    saved: problem.saved(end),
-                    price: price(end) - price(start + 1),
-                    factor: reach.factor_of(end - start),
-                };
+            for it in of_run.iter() {
+                let interval =
+                    PricedInterval { saved: it.saved, price: it.price(&price), factor: reach.factor_of(it.end - it.start) };
                 throughout += interval.gain();
                 where_profitable += interval.gain().max(0.0);
                 intervals.push(interval);
@@ -154,14 +153,14 @@ impl OpenIntervals {
                 true => where_profitable.max(throughout),
                 false => where_profitable,
             };
-            let of = starts.iter().zip(ends).zip(&intervals);
-            for ((&start, &end), priced) in of {
+            for (Interval { start, end, saved }, priced) in of_run.iter().zip(&intervals) {
                 if write == Write::Saved || priced.least_gain() >= reach.width {
                     scale.add(&mut open.linear, end, 1.0);
                     scale.add(&mut open.linear, start + 1, -1.0);
                     continue;
                 }
-                let interval = OpenInterval { start: scale.nearest(start + 1), end: scale.nearest(end) };
+                let (start, end) = (scale.nearest(start + 1), scale.nearest(end));
+                let interval = OpenInterval { start, end, saved: saved as f32 };
                 if write == Write::Open {
                     open.in_runs.push(interval);
                 } else if (saves_write || priced.saved > 0.0) && priced.most_gain() > -reach.width {
@@ -190,11 +189,7 @@ impl OpenIntervals {
     #[inline]
     fn gain(&self, interval: OpenInterval, prices: &[f64]) -> f64 {
         let (start, end) = (interval.start as usize, interval.end as usize);
-        let saved = match end + 1 == self.linear.len() {
-            true => 0.0,
-            false => 1.0,
-        };
-        saved - (prices[end] - prices[start])
+        f64::from(interval.saved) - (prices[end] - prices[start])
     }
 
     /// The gradient of the rounded bound with respect to the prices of the slots. Returns the rounded bound less a
@@ -279,10 +274,8 @@ mod tests {
     fn rounded_bound(problem: &Problem, prices: &[f64], width: f64) -> f64 {
         let mut gains = 0.0;
         let price = |at: u32| prices[at as usize];
-        problem.for_each_run(|starts, ends, saves_write| {
-            let intervals = starts.iter().zip(ends);
-            let of = |(&start, &end): (&u32, &u32)| problem.gain(start, end, &price);
-            let all: Vec<f64> = intervals.map(of).collect();
+        problem.for_each_run(|intervals, saves_write| {
+            let all: Vec<f64> = intervals.iter().map(|interval| interval.gain(&price)).collect();
             let paying: f64 = all.iter().map(|&gain| rounded(gain, width).0).sum();
             let surplus = problem.asymmetry + all.iter().sum::<f64>() - paying;
             gains += paying;
@@ -295,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_gradient_is_the_slope_of_the_rounded_bound() {
-        cases(|problem, prices, _, _, _, _, _| {
+        cases(|problem, prices, _, _, _, _| {
             let width = 0.3;
             let scale = Scale::new(problem.length, 0);
             let (_, open) = OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
@@ -316,7 +309,7 @@ mod tests {
 
     #[test]
     fn without_rounding_the_gradient_is_that_of_the_bound() {
-        cases(|problem, prices, _, _, _, _, _| {
+        cases(|problem, prices, _, _, _, _| {
             let scale = Scale::new(problem.length, 0);
             let reach = Reach::new(f64::MAX, 0.0);
             let (bound, open) = OpenIntervals::divide(problem, scale, prices, reach);
@@ -336,7 +329,7 @@ mod tests {
 
     #[test]
     fn within_reach_the_open_intervals_have_the_gradient_of_all() {
-        cases(|problem, prices, _, _, _, _, _| {
+        cases(|problem, prices, _, _, _, _| {
             let width = 0.2;
             let scale = Scale::new(problem.length, 0);
             let reach = Reach { factor: 1.5, short_factor: 3.0, block: 4.0, width };
@@ -364,7 +357,7 @@ mod tests {
 
     #[test]
     fn on_a_coarser_scale_the_bound_is_that_of_the_interpolated_prices() {
-        cases(|problem, prices, _, _, _, _, _| {
+        cases(|problem, prices, _, _, _, _| {
             let scale = Scale::new(problem.length, 3);
             let mut of_slots: Vec<f64> = prices.iter().step_by(8).copied().collect();
             of_slots.resize(scale.end() + 1, prices[problem.length]);

@@ -24,7 +24,8 @@ impl Curves<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of reading the trace; [`SimError::CleanPoolsWithCheckpoints`].
+    /// The errors of reading the trace; [`SimError::CleanPoolsWithCheckpoints`] and
+    /// [`SimError::CleanPoolsWithOperations`].
     pub fn clean_pools(&self, frames: u64, progress: &PassControl) -> Result<Vec<CleanPool>, SimError> {
         if self.options.checkpoints.is_some() {
             return Err(SimError::CleanPoolsWithCheckpoints);
@@ -33,6 +34,9 @@ impl Curves<'_> {
         let mut pools = CleanPools::new(frames as u32);
         for_each_part(self.source, &self.options, progress, OptionalColumns::default(), |step| {
             match step {
+                TraceStep::Serve(chunk) if !chunk.whole.is_empty() || !chunk.trims.is_empty() => {
+                    return Err(SimError::CleanPoolsWithOperations);
+                }
                 TraceStep::Serve(chunk) => {
                     for &reference in chunk.references {
                         pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
@@ -47,19 +51,15 @@ impl Curves<'_> {
                 reads: pool.reads,
                 writes: pool.writes,
                 dirty_left: pool.dirty_left,
-                end_writes: 0,
                 dirty_before: pool.dirty_before,
-                padding_reads: 0,
-                checkpoint_writes: 0,
+                ..Traffic::default()
             },
             AtEnd::Flush => Traffic {
                 reads: pool.reads,
                 writes: (pool.writes + pool.dirty_left).saturating_sub(pool.dirty_before),
-                dirty_left: 0,
                 end_writes: pool.dirty_left,
                 dirty_before: pool.dirty_before,
-                padding_reads: 0,
-                checkpoint_writes: 0,
+                ..Traffic::default()
             },
         };
         let found = pools.finish().into_iter().map(|pool| CleanPool { clean: pool.clean, traffic: traffic(&pool) });

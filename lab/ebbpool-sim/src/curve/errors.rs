@@ -79,6 +79,7 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
     };
     Traffic {
         reads: sum(|traffic| traffic.reads),
+        overwrites: sum(|traffic| traffic.overwrites),
         writes: sum(|traffic| traffic.writes),
         dirty_left: sum(|traffic| traffic.dirty_left),
         end_writes: sum(|traffic| traffic.end_writes),

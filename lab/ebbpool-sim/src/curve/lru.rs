@@ -10,6 +10,9 @@ use crate::engine::{AtEnd, Chunk, Counts};
 pub struct Traffic {
     /// Page reads.
     pub reads: u64,
+    /// Misses that write all of their page, and read nothing.
+    #[serde(default)]
+    pub overwrites: u64,
     /// Page writes.
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
@@ -29,6 +32,11 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// References to pages that are not resident.
+    pub fn misses(&self) -> u64 {
+        self.reads + self.overwrites
+    }
+
     /// All page reads that the device serves.
     pub fn all_reads(&self) -> u64 {
         self.reads + self.padding_reads
@@ -36,7 +44,8 @@ impl Traffic {
 
     pub(crate) fn from_counts(counts: &Counts) -> Self {
         Traffic {
-            reads: counts.misses,
+            reads: counts.reads(),
+            overwrites: counts.overwrites,
             writes: counts.writes,
             dirty_left: counts.dirty_left,
             end_writes: counts.end_writes,
@@ -57,12 +66,18 @@ pub(crate) struct LruStack {
     /// The greatest depth of each page since it was last written; 0 if it never was.
     deepest: Vec<u32>,
     references: u64,
-    /// References counted, by their distance.
+    /// References counted, by their distance; and those of them that write all of their page.
     hits: Vec<u64>,
+    whole_hits: Vec<u64>,
+    /// References counted that write all of their page.
+    whole: u64,
     /// Write-backs in all buffers of fewer frames than the index, less those of the warm-up.
     write_backs: Vec<i64>,
     /// Pages that were dirty when the counting began, by their greatest depth until then.
-    dirty_before: Vec<u64>,
+    dirty_before: Vec<i64>,
+    /// The greatest depth since then of each page that was dirty when the counting began and that no checkpoint has written; 0
+    /// for others, and empty without a warm-up.
+    owed: Vec<u32>,
     /// Pages written since the last checkpoint.
     written: Vec<u32>,
     /// Pages that checkpoints found written, by their greatest depth until then: they were dirty in all buffers of at least as
@@ -78,6 +93,9 @@ impl LruStack {
             deepest: Vec::new(),
             references: 0,
             hits: vec![0],
+            whole_hits: vec![0],
+            whole: 0,
+            owed: Vec::new(),
             write_backs: vec![0],
             dirty_before: Vec::new(),
             written: Vec::new(),
@@ -89,17 +107,40 @@ impl LruStack {
         let pages = chunk.pages.len();
         self.deepest.resize(pages, 0);
         self.hits.resize(pages + 1, 0);
+        self.whole_hits.resize(pages + 1, 0);
         self.write_backs.resize(pages + 1, 0);
         self.checkpointed.resize(pages + 1, 0);
         let mut checkpoints = chunk.checkpoints.iter().peekable();
+        let mut ends = chunk.ends.iter().peekable();
         for (at, &reference) in (chunk.start..).zip(chunk.references) {
+            while let Some(&(_, page)) = ends.next_if(|(position, _)| *position == at) {
+                self.end(page);
+            }
             while checkpoints.next_if(|&&it| it == at).is_some() {
                 self.checkpoint();
             }
-            self.serve(reference >> 1, reference & 1 == 1);
+            let whole = chunk.whole.get(at - chunk.start).is_some_and(|&whole| whole);
+            self.serve(reference >> 1, reference & 1 == 1, whole);
         }
+        ends.for_each(|&(_, page)| self.end(page));
         if checkpoints.next().is_some() {
             self.checkpoint();
+        }
+    }
+
+    /// A page ends: buffers of fewer frames than its greatest depth have written it, and the others never do.
+    #[cold]
+    fn end(&mut self, page: u32) {
+        let at = page as usize;
+        let depth = self.distances.depth(page).unwrap_or(0);
+        self.distances.remove(page);
+        let deepest = std::mem::take(&mut self.deepest[at]);
+        if deepest > 0 {
+            self.write_backs[deepest.max(depth) as usize] += 1;
+        }
+        let owed = self.owed.get_mut(at).map_or(0, std::mem::take);
+        if owed > 0 {
+            self.dirty_before[owed.max(depth) as usize] -= 1;
         }
     }
 
@@ -107,19 +148,31 @@ impl LruStack {
     /// its greatest depth, and is dirty in the others.
     fn checkpoint(&mut self) {
         for page in std::mem::take(&mut self.written) {
-            let deepest = &mut self.deepest[page as usize];
+            let deepest = std::mem::take(&mut self.deepest[page as usize]);
+            if deepest == 0 {
+                // It has ended since.
+                continue;
+            }
+            if let Some(owed) = self.owed.get_mut(page as usize) {
+                *owed = 0;
+            }
             let depth = self.distances.depth(page).unwrap_or(0);
-            let deepest = std::mem::take(deepest).max(depth) as usize;
+            let deepest = deepest.max(depth) as usize;
             self.write_backs[deepest] += 1;
             self.checkpointed[deepest] += 1;
         }
     }
 
-    fn serve(&mut self, page: u32, write: bool) {
+    fn serve(&mut self, page: u32, write: bool, whole: bool) {
         self.references += 1;
+        self.whole += u64::from(whole);
         let deepest = &mut self.deepest[page as usize];
         if let Some(distance) = self.distances.reference(page) {
             self.hits[distance as usize] += 1;
+            self.whole_hits[distance as usize] += u64::from(whole);
+            if let Some(owed) = self.owed.get_mut(page as usize).filter(|owed| **owed > 0) {
+                *owed = distance.max(*owed);
+            }
             if *deepest > 0 {
                 *deepest = distance.max(*deepest);
             }
@@ -135,8 +188,9 @@ impl LruStack {
 
     /// The warm-up is over: evictions up to now are not counted.
     pub(crate) fn start_counting(&mut self) {
-        self.references = 0;
+        (self.references, self.whole) = (0, 0);
         self.hits.fill(0);
+        self.whole_hits.fill(0);
         self.write_backs.fill(0);
         self.checkpointed.fill(0);
         self.settle_depths();
@@ -145,11 +199,12 @@ impl LruStack {
             self.write_backs[deepest as usize] -= 1;
             self.dirty_before[deepest as usize] += 1;
         }
+        self.owed.clone_from(&self.deepest);
     }
 
     /// Updates the greatest depth of each page with its current one.
     fn settle_depths(&mut self) {
-        for (page, depth) in self.distances.by_recency().zip(1..) {
+        for (page, depth) in self.distances.by_recency() {
             let deepest = &mut self.deepest[page as usize];
             if *deepest > 0 {
                 *deepest = depth.max(*deepest);
@@ -165,38 +220,29 @@ impl LruStack {
             stay[deepest as usize] += 1;
         }
         let mut traffic = Vec::with_capacity(self.hits.len());
-        let mut reads = self.references;
+        let (mut misses, mut overwrites) = (self.references, self.whole);
         let mut writes: i64 = self.write_backs.iter().sum();
-        let (mut dirty, mut dirty_before, mut checkpoint_writes) = (0, 0, 0);
+        let (mut dirty, mut before_by_depth, mut checkpoint_writes) = (0, 0, 0);
         self.dirty_before.resize(stay.len(), 0);
         let of_pages = stay.iter().zip(&self.dirty_before).zip(&self.checkpointed);
-        let by_depth = self.hits.iter().zip(&self.write_backs).zip(of_pages);
-        for ((hits, write_backs), ((stay, before), checkpointed)) in by_depth {
-            reads -= hits;
+        let by_depth = self.hits.iter().zip(&self.whole_hits).zip(&self.write_backs).zip(of_pages);
+        for (((hits, whole_hits), write_backs), ((stay, before), checkpointed)) in by_depth {
+            misses -= hits;
+            overwrites -= whole_hits;
             writes -= write_backs;
             dirty += stay;
-            dirty_before += before;
+            before_by_depth += before;
+            let dirty_before = u64::try_from(before_by_depth).unwrap_or(0);
             checkpoint_writes += checkpointed;
             let written = u64::try_from(writes).unwrap_or(0) + checkpoint_writes;
+            let (reads, padding_reads) = (misses - overwrites, 0);
+            let both = Traffic { reads, overwrites, dirty_before, padding_reads, checkpoint_writes, ..Traffic::default() };
             traffic.push(match at_end {
-                AtEnd::Free => Traffic {
-                    reads,
-                    writes: written,
-                    dirty_left: dirty,
-                    end_writes: 0,
-                    dirty_before,
-                    padding_reads: 0,
-                    checkpoint_writes,
-                },
-                AtEnd::Flush => Traffic {
-                    reads,
-                    writes: (written + dirty).saturating_sub(dirty_before),
-                    dirty_left: 0,
-                    end_writes: dirty,
-                    dirty_before,
-                    padding_reads: 0,
-                    checkpoint_writes,
-                },
+                AtEnd::Free => Traffic { writes: written, dirty_left: dirty, ..both },
+                AtEnd::Flush => {
+                    let writes = (written + dirty).saturating_sub(dirty_before);
+                    Traffic { writes, end_writes: dirty, ..both }
+                }
             });
         }
         LruCurve { references: self.references, traffic }

@@ -166,7 +166,7 @@ impl Wave {
                     sampler.take(chunk);
                     for (part, notes) in notes.iter_mut().enumerate() {
                         let part_chunk = sampler.part_chunk(part);
-                        notes.push(part_chunk.references, &part_chunk.pages[notes.pages()..]);
+                        notes.push(&part_chunk, &part_chunk.pages[notes.pages()..]);
                     }
                 }
                 Ok(())

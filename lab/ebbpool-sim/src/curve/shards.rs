@@ -81,6 +81,10 @@ struct SampledPart {
     requests: Vec<RecordedRequest>,
     /// The positions, among the references of the part, before which there is a checkpoint.
     checkpoints: Vec<usize>,
+    /// Which references write all of their page; empty if the chunks do not say it.
+    whole: Vec<bool>,
+    /// The numbers that end, with their positions.
+    ends: Vec<(usize, u32)>,
     /// References taken earlier.
     start: usize,
 }
@@ -102,6 +106,8 @@ impl Sampler {
             part.references.clear();
             part.requests.clear();
             part.checkpoints.clear();
+            part.whole.clear();
+            part.ends.clear();
         }
         let known = self.numbers.len();
         for (at, &page) in (known..).zip(&chunk.pages[known..]) {
@@ -114,7 +120,18 @@ impl Sampler {
             self.numbers.push(number.unwrap_or(OUTSIDE));
         }
         let mut checkpoints = chunk.checkpoints.iter().peekable();
-        for (at, &reference) in chunk.references.iter().enumerate() {
+        let mut ends = chunk.ends.iter().peekable();
+        for at in 0..=chunk.references.len() {
+            while let Some(&(_, ended)) = ends.next_if(|(position, _)| *position == chunk.start + at) {
+                let number = self.numbers[ended as usize];
+                if number != OUTSIDE {
+                    let part = &mut self.parts[(number % parts) as usize];
+                    part.ends.push((part.start + part.references.len(), number / parts));
+                }
+            }
+            let Some(&reference) = chunk.references.get(at) else {
+                break;
+            };
             while checkpoints.next_if(|&&it| it == chunk.start + at).is_some() {
                 for part in &mut self.parts {
                     part.checkpoints.push(part.start + part.references.len());
@@ -125,6 +142,7 @@ impl Sampler {
                 let part = &mut self.parts[(number % parts) as usize];
                 part.references.push((number / parts) << 1 | reference & 1);
                 part.requests.extend(chunk.requests.get(at));
+                part.whole.extend(chunk.whole.get(at));
             }
         }
     }
@@ -140,6 +158,9 @@ impl Sampler {
             classes: &part.classes,
             requests: &part.requests,
             checkpoints: &part.checkpoints,
+            whole: &part.whole,
+            ends: &part.ends,
+            trims: &[],
         }
     }
 }
@@ -213,6 +234,9 @@ mod tests {
                 classes: &classes[..count as usize],
                 requests: &requests,
                 checkpoints: &checkpoints,
+                whole: &[],
+                ends: &[],
+                trims: &[],
             });
             for (part, part_chunk) in part_chunk.iter_mut().enumerate() {
                 let chunk = sampler.part_chunk(part);

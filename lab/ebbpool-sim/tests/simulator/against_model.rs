@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use crate::common::{QUIET, SPECS, cell, class_of, file, request_of};
+use crate::common::{Operations, QUIET, SPECS, cell, class_of, file, file_with, operations, request_of};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelCounts, ModelTrace, count, count_with_columns};
 use ebbpool_policy::{PolicyEntry, registry};
@@ -16,7 +16,8 @@ fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, cont
     assert_eq!(counts.references, expected.references, "references, {context}");
     assert_eq!(counts.hits(), expected.hits, "hits, {context}");
     assert_eq!(counts.misses, expected.misses, "misses, {context}");
-    assert_eq!(counts.misses, expected.reads, "reads, {context}");
+    assert_eq!(counts.reads(), expected.reads, "reads, {context}");
+    assert_eq!(counts.trimmed, expected.trimmed, "trimmed, {context}");
     assert_eq!(counts.padding_reads, expected.padding_reads, "padding reads, {context}");
     assert_eq!(counts.writes, expected.writes, "writes, {context}");
     assert_eq!(
@@ -66,7 +67,11 @@ fn checkpoint_positions(trace: &[(u64, bool)], requests: &[(u64, u32)], interval
 
 /// Simulates all policies over all sizes in one pass, and compares each with its model.
 fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64) {
-    let (_directory, source) = file(trace, name);
+    check_with(trace, &Operations::default(), name, options, asymmetry);
+}
+
+fn check_with(trace: &[(u64, bool)], operations: &Operations, name: &str, options: &SimOptions, asymmetry: f64) {
+    let (_directory, source) = file_with(trace, operations, name);
     let mut cells = Vec::new();
     let mut configurations = Vec::new();
     for &spec in SPECS {
@@ -98,6 +103,8 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
                 true => &[],
                 false => &checkpoints,
             },
+            whole: &operations.whole,
+            trims: &operations.trims,
         };
         let expected = count_with_columns(spec, frames as usize, known, asymmetry, counting);
         let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
@@ -155,6 +162,28 @@ fn checkpoints() {
         for (intervals, name) in [(by_references, "t.txt"), (by_both, "t.parquet")] {
             let options = SimOptions { warmup, at_end, threads: 2, checkpoints: Some(intervals), ..SimOptions::default() };
             check(&trace, name, &options, 8.0);
+        }
+    }
+}
+
+/// With pages that end, and writes that replace all of theirs.
+#[test]
+fn trims_and_whole_writes() {
+    let every = NonZeroU64::new;
+    let checkpoints = CheckpointIntervals { references: every(90), ..CheckpointIntervals::default() };
+    for (seed, pages) in [(4, 160), (6, 16)] {
+        let trace = workload(seed, 3000, pages);
+        let operations = operations(&trace, seed);
+        assert!(operations.trims.len() > 100 && operations.whole.contains(&true));
+        for (warmup, at_end, checkpoints) in [
+            (0, AtEnd::Flush, None),
+            (700, AtEnd::Flush, None),
+            (701, AtEnd::Free, None),
+            (702, AtEnd::Flush, Some(checkpoints)),
+        ] {
+            let name = if warmup % 2 == 0 { "t.parquet" } else { "t.txt" };
+            let options = SimOptions { warmup, at_end, threads: 2, checkpoints, ..SimOptions::default() };
+            check_with(&trace, &operations, name, &options, 8.0);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::common::{QUIET, SPECS, cell, file};
+use crate::common::{QUIET, SPECS, cell, file, file_with, operations};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, BufferSize, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Traffic, Warmup,
@@ -22,7 +22,8 @@ fn curve_options(sample: Option<f64>, options: &SimOptions) -> CurveOptions {
 
 fn traffic(counts: &Counts) -> Traffic {
     Traffic {
-        reads: counts.misses,
+        reads: counts.reads(),
+        overwrites: counts.overwrites,
         writes: counts.writes,
         dirty_left: counts.dirty_left,
         end_writes: counts.end_writes,
@@ -118,15 +119,18 @@ proptest! {
     }
 
     #[test]
-    fn curves_have_the_checkpoints_of_simulations(
+    fn curves_have_the_checkpoints_and_trims_of_simulations(
         trace in traces(20, 400),
+        seed: u64,
+        has_operations: bool,
         warm in 0.0..0.95,
         interval in 1u64..90,
         flush: bool,
         at in 0..SPECS.len(),
     ) {
         let policy = policy(SPECS[at]);
-        let (_directory, source) = file(&trace, "trace.u32");
+        let operations = if has_operations { operations(&trace, seed) } else { Default::default() };
+        let (_directory, source) = file_with(&trace, &operations, "trace.txt");
         let options = SimOptions {
             warmup: (trace.len() as f64 * warm) as u64,
             at_end: if flush { AtEnd::Flush } else { AtEnd::Free },

@@ -3,7 +3,7 @@
 //! request. There are no writes.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
-use super::requests::{Expected, ForeignRequest, LONGEST_REQUEST, SECTOR};
+use super::requests::{Action, Expected, Extent, ForeignRequest, LONGEST_REQUEST, SECTOR};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -54,7 +54,7 @@ impl ParseLine for LineParser {
             return Ok(None);
         };
         let last = first.checked_add(behind_first).ok_or("blocks below 2^64")?;
-        Ok(Some(ForeignRequest { pages: first..=last, write: false, class: 0, time_us: None, repeat: 1 }))
+        Ok(Some(ForeignRequest::new(Extent { pages: first..=last, whole: None }, Action::Read)))
     }
 }
 

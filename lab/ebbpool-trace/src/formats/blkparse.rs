@@ -8,7 +8,7 @@
 //! numbered in order of appearance; each is a class. A summary may follow.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
-use super::requests::{Expected, ForeignRequest, Names, SECTOR, VolumeClasses, Volumes};
+use super::requests::{Action, Expected, ForeignRequest, Names, SECTOR, VolumeClasses, Volumes};
 use super::times::TimeUnit;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
@@ -90,12 +90,13 @@ impl ParseLine for LineParser {
                 return if self.in_summary { Ok(None) } else { Err(expected) };
             }
         };
-        if action != b"Q" || kind.contains(&b'D') {
+        if action != b"Q" {
             return Ok(None);
         }
-        let write = match (kind.contains(&b'R'), kind.contains(&b'W')) {
-            (true, false) => false,
-            (false, true) => true,
+        let action = match (kind.contains(&b'R'), kind.contains(&b'W')) {
+            _ if kind.contains(&b'D') => Action::Trim,
+            (true, false) => Action::Read,
+            (false, true) => Action::Write,
             _ => return Ok(None),
         };
         let sector = rest.next().ok_or(SECTORS)?;
@@ -110,9 +111,11 @@ impl ParseLine for LineParser {
             _ => return Err(SECTORS),
         }
         let sectors = rest.next().and_then(decimal).ok_or(SECTORS)?;
-        let volume = self.devices.number(device);
+        let Some(volume) = self.devices.number_for(device, action) else {
+            return Ok(None);
+        };
         let bytes = sectors.saturating_mul(SECTOR);
-        let request = self.volumes.request(volume, (sector, SECTOR), bytes, write)?;
+        let request = self.volumes.request(volume, (sector, SECTOR), bytes, action)?;
         let request = request.map(|request| request.at(time_us));
         let name = || String::from_utf8_lossy(device).into_owned();
         Ok(self.classes.of(volume, request, name))
@@ -120,6 +123,10 @@ impl ParseLine for LineParser {
 
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.classes())
+    }
+
+    fn has_operations(&self) -> bool {
+        true
     }
 
     fn has_times(&self) -> bool {

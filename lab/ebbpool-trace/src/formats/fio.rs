@@ -7,7 +7,7 @@
 //! Lines that open or close files, wait, sync or trim request no page.
 
 use super::lines::{self, Lines, NextLine, ParseLine, decimal, words};
-use super::requests::{Expected, ForeignRequest, Names, VolumeClasses, Volumes};
+use super::requests::{Action, Expected, ForeignRequest, Names, VolumeClasses, Volumes};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::{TraceError, quoted};
 use crate::reference::PageClasses;
@@ -92,18 +92,21 @@ impl ParseLine for LineParser {
             }
         };
         let file = word()?;
-        let write = match word()? {
-            b"read" => false,
-            b"write" => true,
-            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync" | b"sync_file_range" | b"trim" => {
+        let action = match word()? {
+            b"read" => Action::Read,
+            b"write" => Action::Write,
+            b"trim" => Action::Trim,
+            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync" | b"sync_file_range" => {
                 return Ok(None);
             }
             _ => return Err(shape),
         };
         let mut number = || decimal(word()?).ok_or(shape);
         let (offset, bytes) = (number()?, number()?);
-        let volume = self.files.number(file);
-        let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
+        let Some(volume) = self.files.number_for(file, action) else {
+            return Ok(None);
+        };
+        let request = self.volumes.request(volume, (offset, 1), bytes, action)?;
         let request = request.map(|request| ForeignRequest { time_us, ..request });
         let name = || String::from_utf8_lossy(file).into_owned();
         Ok(self.classes.of(volume, request, name))
@@ -111,6 +114,10 @@ impl ParseLine for LineParser {
 
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.classes())
+    }
+
+    fn has_operations(&self) -> bool {
+        true
     }
 
     fn has_times(&self) -> bool {

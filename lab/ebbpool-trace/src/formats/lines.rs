@@ -93,6 +93,11 @@ pub(super) trait ParseLine: Send + 'static {
         false
     }
 
+    /// True if the requests say which pages they replace or end.
+    fn has_operations(&self) -> bool {
+        false
+    }
+
     /// The message for a trace that has lines but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
@@ -115,6 +120,7 @@ pub(super) fn opened(lines: Lines, parser: impl ParseLine, page_size: Option<u64
     let columns = OptionalColumns {
         classes: lines.columns.classes && parser.classes().is_some(),
         requests: lines.columns.requests && parser.has_times(),
+        operations: lines.columns.operations && parser.has_operations(),
     };
     OpenedTrace {
         metadata: Metadata { page_size, ..Metadata::default() },
@@ -165,8 +171,8 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
         }
     }
 
-    fn has_requests(&self) -> bool {
-        self.columns.requests
+    fn columns(&self) -> OptionalColumns {
+        self.columns
     }
 }
 

@@ -120,6 +120,10 @@ impl ParseLine for LineParser {
         Some(self.classes.classes())
     }
 
+    fn has_operations(&self) -> bool {
+        true
+    }
+
     fn has_times(&self) -> bool {
         true
     }

@@ -2,10 +2,12 @@
 //! (boolean), and key-value metadata `ebbpool.name`, `ebbpool.page_size`,
 //! `ebbpool.database_pages`, `ebbpool.below_cache`. A column `time_us` (integer) may say when each reference was made, a
 //! column `bypass` (integer) through which ring, a column `class` (integer) the class of its page; instead of the column,
-//! `ebbpool.class_ranges` may say which pages are of which class.
+//! `ebbpool.class_ranges` may say which pages are of which class. Instead of `write`, `action` and `pages` may say which writes replace whole
+//! pages, and which pages end.
 
 mod classes;
 mod integers;
+mod operations;
 mod requests;
 mod rows;
 mod write;
@@ -26,10 +28,11 @@ use super::thrift::CheckedFile;
 use super::{Decode, Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::panics::guarded;
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::{Seekable, Stream};
 
 use integers::{IntegerColumn, IntegerDecoder};
+use operations::{OperationColumns, OperationDecoder};
 use requests::{RequestColumns, RequestDecoder, TraceClock};
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -50,6 +53,8 @@ const PAGE_SIZE: &str = "ebbpool.page_size";
 const DATABASE_PAGES: &str = "ebbpool.database_pages";
 /// `true` where the trace was captured below a cache.
 const BELOW_CACHE: &str = "ebbpool.below_cache";
+/// `true` where names were numbered as they appeared.
+const OWN_NUMBERS: &str = "ebbpool.own_numbers";
 
 fn damaged(file: &str, detail: impl std::fmt::Display) -> TraceError {
     TraceError::Damaged { file: file.to_owned(), format: "Parquet", detail: one_line(&detail.to_string()) }
@@ -92,8 +97,11 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let metadata = metadata_of(&label, pairs)?;
     let found = || -> Result<_, TraceError> {
         let (page_column, page) = find(&label, schema.columns(), "page")?;
-        let (write_column, write) = find(&label, schema.columns(), "write")?;
         let page_kind = PageKind::from_column(&label, page)?;
+        if let Some(columns) = OperationColumns::find((&label, schema.columns()), pairs, decoding.columns.operations)? {
+            return Ok((page_column, WriteColumns::Operations(columns), page_kind));
+        }
+        let (write_column, write) = find(&label, schema.columns(), "write")?;
         if write.physical_type() != Type::BOOLEAN {
             return Err(TraceError::Columns {
                 file: label.clone(),
@@ -103,7 +111,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
                 ),
             });
         }
-        Ok((page_column, write_column, page_kind))
+        Ok((page_column, WriteColumns::Write(write_column), page_kind))
     };
     // Any table has columns with roles; a trace of this format has those of fixed names.
     let (page_column, write_column, page_kind) = match found() {
@@ -133,7 +141,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     };
     let by_page = classes.take_if(|_| class_column.is_none());
     let opened = OpenedTrace {
-        references: Some(rows),
+        references: Some(rows).filter(|_| matches!(write_column, WriteColumns::Write(_))),
         metadata,
         notes,
         decoder: Box::new(NativeDecoder {
@@ -198,20 +206,20 @@ fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, Tr
             problem: format!("{key} is '{}', expected a whole number", one_line(&text)),
         }),
     };
+    let flag = |key: &str| match find(key).as_deref().map(str::trim) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(text) => Err(TraceError::Metadata {
+            file: file.to_owned(),
+            problem: format!("{key} is '{}', expected true or false", one_line(text)),
+        }),
+    };
     Ok(Metadata {
         name: find(NAME),
         page_size: number(PAGE_SIZE)?,
         database_pages: number(DATABASE_PAGES)?,
-        below_cache: match find(BELOW_CACHE).as_deref().map(str::trim) {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(text) => {
-                return Err(TraceError::Metadata {
-                    file: file.to_owned(),
-                    problem: format!("{BELOW_CACHE} is '{}', expected true or false", one_line(text)),
-                });
-            }
-        },
+        below_cache: flag(BELOW_CACHE)?,
+        own_numbers: flag(OWN_NUMBERS)?,
     })
 }
 
@@ -271,7 +279,7 @@ struct NativeDecoder {
     file: Box<dyn FileReader>,
     page_column: usize,
     page_kind: PageKind,
-    write_column: usize,
+    write_column: WriteColumns,
     /// The column of classes, if it exists and is asked for, and the names of the classes.
     class_column: Option<IntegerColumn>,
     names: Option<Vec<String>>,
@@ -289,10 +297,22 @@ struct NativeDecoder {
 /// The columns of a row group and the number of rows left in them.
 struct RowGroup {
     pages: PageColumn,
-    writes: ColumnDecoder<BoolType>,
+    writes: WriteDecoder,
     classes: Option<IntegerDecoder>,
     requests: Option<RequestDecoder>,
     left: usize,
+}
+
+/// The columns that say which references write.
+#[derive(Debug, Clone, Copy)]
+enum WriteColumns {
+    Write(usize),
+    Operations(OperationColumns),
+}
+
+enum WriteDecoder {
+    Write(ColumnDecoder<BoolType>),
+    Operations(OperationDecoder),
 }
 
 enum PageColumn {
@@ -317,6 +337,7 @@ impl Decode for NativeDecoder {
                 continue;
             }
             let position = RowPosition { file: &self.label, row: self.row };
+            let start = batch.len();
             match &mut group.pages {
                 PageColumn::Narrow(column) => {
                     let values = column.read("page", count, position)?;
@@ -337,8 +358,13 @@ impl Decode for NativeDecoder {
                     batch.pages.extend(values.iter().map(|&value| value as u64));
                 }
             }
-            let writes = group.writes.read("write", count, position)?;
-            batch.writes.extend_from_slice(writes);
+            match &mut group.writes {
+                WriteDecoder::Write(column) => {
+                    let writes = column.read("write", count, position)?;
+                    batch.writes.extend_from_slice(writes);
+                }
+                WriteDecoder::Operations(columns) => columns.append(batch, (count, position))?,
+            }
             if let Some(classes) = &mut group.classes {
                 let push = |class| batch.classes.push(class);
                 classes.for_each_u32(classes::CLASS, (count, position), push)?;
@@ -346,6 +372,9 @@ impl Decode for NativeDecoder {
             if let Some(requests) = &mut group.requests {
                 let rows = (count, position);
                 requests.append(&mut batch.requests, &mut self.clock, rows)?;
+            }
+            if let WriteDecoder::Operations(columns) = &group.writes {
+                columns.take_trims(batch, start);
             }
             group.left -= count;
             self.row += count as u64;
@@ -361,8 +390,9 @@ impl Decode for NativeDecoder {
         self.names.clone().map(PageClasses::named)
     }
 
-    fn has_requests(&self) -> bool {
-        self.request_columns.is_some()
+    fn columns(&self) -> OptionalColumns {
+        let operations = matches!(&self.write_column, WriteColumns::Operations(columns) if columns.are_asked_for());
+        OptionalColumns { requests: self.request_columns.is_some(), operations, classes: false }
     }
 }
 
@@ -376,7 +406,13 @@ impl NativeDecoder {
                 Ok((schema.column(index), pages))
             };
             let (page, page_reader) = column(self.page_column)?;
-            let (write, write_reader) = column(self.write_column)?;
+            let writes = match self.write_column {
+                WriteColumns::Write(at) => {
+                    let (write, pages) = column(at)?;
+                    WriteDecoder::Write(ColumnDecoder::new(write, pages))
+                }
+                WriteColumns::Operations(columns) => WriteDecoder::Operations(OperationDecoder::new(columns, column)?),
+            };
             let classes = match self.class_column {
                 Some(found) => {
                     let (class, pages) = column(found.at)?;
@@ -392,7 +428,7 @@ impl NativeDecoder {
                 } else {
                     PageColumn::Narrow(ColumnDecoder::new(page, page_reader))
                 },
-                writes: ColumnDecoder::new(write, write_reader),
+                writes,
                 classes,
                 requests: requests.transpose()?,
             })
@@ -483,9 +519,9 @@ impl CheckedPages {
     fn check(page: &Page) -> ParquetResult<()> {
         if let Page::DictionaryPage { buf, num_values, .. } = page {
             // The decoder allocates memory for as many values as the page claims to
-            // hold, up to 2^32 of them; the narrowest values that we read have 4 bytes
-            // (there are no dictionaries of booleans).
-            if *num_values as usize > buf.len() / 4 {
+            // hold, up to 2^32 of them; the narrowest values have a byte (there are no
+            // dictionaries of booleans).
+            if *num_values as usize > buf.len() {
                 return Err(ParquetError::General(format!(
                     "a dictionary page of {} bytes cannot hold {num_values} values",
                     buf.len()

@@ -15,9 +15,9 @@ pub(super) trait ParseRecord: Send + 'static {
     /// wrong with the record.
     fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String>;
 
-    /// True if batches have the times of the requests.
-    fn has_times(&self) -> bool {
-        false
+    /// The columns that batches have.
+    fn columns(&self) -> OptionalColumns {
+        OptionalColumns::default()
     }
 
     /// The message for a trace that has records but no request; `None` if that is not an
@@ -48,7 +48,7 @@ pub(super) fn opened(
     page_size: Option<u64>,
     notes: Vec<String>,
 ) -> Result<OpenedTrace, TraceError> {
-    let columns = OptionalColumns { requests: parser.has_times(), ..OptionalColumns::default() };
+    let columns = parser.columns();
     let decoder =
         RecordDecoder { stream, parser, decoded: 0, promised, pending: PendingRequest::new(columns), requested: false };
     if let Some(bytes) = decoder.stream.length() {
@@ -122,8 +122,8 @@ impl<P: ParseRecord> Decode for RecordDecoder<P> {
         self.stream.progress()
     }
 
-    fn has_requests(&self) -> bool {
-        self.parser.has_times()
+    fn columns(&self) -> OptionalColumns {
+        self.parser.columns()
     }
 }
 

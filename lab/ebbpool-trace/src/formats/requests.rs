@@ -1,6 +1,7 @@
 //! Requests of other programs' traces, and the pages that they touch.
 
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
@@ -25,11 +26,60 @@ pub(super) const MOST_VOLUMES: u64 = u64::MAX / VOLUME + 1;
 /// What was expected where something is not a request.
 pub(super) type Expected = &'static str;
 
-/// Pages that are requested together, in ascending order.
+/// What a request does with its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Read,
+    Write,
+    /// Nothing needs what they hold.
+    Trim,
+}
+
+impl From<bool> for Action {
+    fn from(write: bool) -> Action {
+        if write { Action::Write } else { Action::Read }
+    }
+}
+
+/// Bytes as pages, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// The pages that hold some of the bytes.
+    pub(super) pages: RangeInclusive<u64>,
+    /// Those that hold nothing else; `None` if there are none, or it is not known.
+    pub(super) whole: Option<RangeInclusive<u64>>,
+}
+
+impl Extent {
+    /// One page, of which nothing else is known.
+    pub(super) fn of_page(page: u64) -> Extent {
+        Extent { pages: page..=page, whole: None }
+    }
+
+    /// `bytes` bytes (at least 1) from `offset` on; `None` if they lie beyond 2^64 pages.
+    pub(super) fn of_bytes(offset: u128, bytes: u64, page_size: u64) -> Option<Extent> {
+        let size = u128::from(page_size);
+        let page = |page: u128| u64::try_from(page).ok();
+        let end = offset + u128::from(bytes.max(1));
+        let pages = page(offset / size)?..=page((end - 1) / size)?;
+        let (first, end) = (page(offset.div_ceil(size)), end / size);
+        let whole = first.zip(end.checked_sub(1).and_then(page)).map(|(first, last)| first..=last);
+        Some(Extent { pages, whole: whole.filter(|whole| !whole.is_empty()) })
+    }
+
+    /// The pages in a volume; `None` if they lie beyond its own, or there are too many volumes.
+    pub(super) fn in_volume(self, volume: u64) -> Option<Extent> {
+        let first = volume.checked_mul(VOLUME)?;
+        let moved = |pages: RangeInclusive<u64>| first + pages.start()..=first + pages.end();
+        (*self.pages.end() < VOLUME).then(|| Extent { pages: moved(self.pages), whole: self.whole.map(moved) })
+    }
+}
+
+/// Pages that are requested together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ForeignRequest {
-    pub(super) pages: RangeInclusive<u64>,
-    pub(super) write: bool,
+    pub(super) extent: Extent,
+    pub(super) action: Action,
     /// The class of the pages, 0 if it is unknown.
     pub(super) class: u32,
     /// When the request was made, in µs from any moment on; `None` if the trace does not say it.
@@ -41,7 +91,12 @@ pub(super) struct ForeignRequest {
 impl ForeignRequest {
     /// One page.
     pub(super) fn of_page(page: u64, write: bool) -> ForeignRequest {
-        ForeignRequest { pages: page..=page, write, class: 0, time_us: None, repeat: 1 }
+        ForeignRequest::new(Extent::of_page(page), write.into())
+    }
+
+    /// Of no known class or time.
+    pub(super) fn new(extent: Extent, action: Action) -> ForeignRequest {
+        ForeignRequest { extent, action, class: 0, time_us: None, repeat: 1 }
     }
 
     /// The request, made at this time in µs.
@@ -70,9 +125,10 @@ impl PendingRequest {
 
     /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<ForeignRequest>) {
-        let time = request.as_ref().and_then(|request| request.time_us);
+        let timed = request.as_ref().filter(|request| request.action != Action::Trim);
+        let time = timed.and_then(|request| request.time_us);
         self.now = self.now.max(time.unwrap_or(0));
-        self.pages = request.as_ref().filter(|request| request.repeat > 1).map(|request| request.pages.clone());
+        self.pages = request.as_ref().filter(|request| request.repeat > 1).map(|request| request.extent.pages.clone());
         self.request = request;
     }
 
@@ -82,9 +138,29 @@ impl PendingRequest {
         let Some(request) = &mut self.request else {
             return false;
         };
-        let ForeignRequest { pages, write, class, repeat, .. } = request;
-        for page in pages.by_ref().take(max - batch.len()) {
-            batch.push(page, *write);
+        let ForeignRequest { extent: Extent { pages, whole }, action, class, repeat, .. } = request;
+        let whole = whole.as_ref().filter(|_| self.columns.operations);
+        match (*action, whole) {
+            (Action::Trim, whole) => {
+                if let Some(whole) = whole {
+                    batch.trim(*whole.start(), *whole.end());
+                }
+                self.request = None;
+                return true;
+            }
+            (Action::Write, Some(whole)) => {
+                for page in pages.by_ref().take(max - batch.len()) {
+                    match whole.contains(&page) {
+                        true => batch.push_whole(page),
+                        false => batch.push(page, true),
+                    }
+                }
+            }
+            (action, _) => {
+                for page in pages.by_ref().take(max - batch.len()) {
+                    batch.push(page, action == Action::Write);
+                }
+            }
         }
         if self.columns.classes {
             batch.classes.resize(batch.len(), *class);
@@ -103,20 +179,6 @@ impl PendingRequest {
         }
         true
     }
-}
-
-/// The pages that hold `bytes` bytes (at least 1) from `offset` on; `None` if they
-/// lie beyond 2^64 pages.
-pub(super) fn pages(offset: u128, bytes: u64, page_size: u64) -> Option<RangeInclusive<u64>> {
-    let page = |byte: u128| u64::try_from(byte / u128::from(page_size)).ok();
-    let last = offset + u128::from(bytes.saturating_sub(1));
-    Some(page(offset)?..=page(last)?)
-}
-
-/// The pages of a volume; `None` if they lie beyond its own, or there are too many volumes.
-pub(super) fn pages_of_volume(volume: u64, pages: RangeInclusive<u64>) -> Option<RangeInclusive<u64>> {
-    let first = volume.checked_mul(VOLUME)?;
-    (*pages.end() < VOLUME).then(|| first + pages.start()..=first + pages.end())
 }
 
 /// Converts bytes on volumes into pages; each volume has its own page numbers.
@@ -141,25 +203,22 @@ impl Volumes {
         volume: u64,
         (offset, unit): (u64, u64),
         bytes: u64,
-        write: bool,
+        action: impl Into<Action>,
     ) -> Result<Option<ForeignRequest>, Expected> {
         if bytes == 0 {
             return Ok(None);
         }
-        if bytes > LONGEST_REQUEST {
+        let action = action.into();
+        if bytes > LONGEST_REQUEST && action != Action::Trim {
             return Err("a size up to 2^40 bytes");
         }
         if volume >= MOST_VOLUMES {
             return Err("at most 65536 volumes");
         }
-        let first = volume * VOLUME;
         let offset = u128::from(offset) * u128::from(unit);
-        pages(offset, bytes, self.page_size)
-            .filter(|pages| *pages.end() < VOLUME)
-            .map(|pages| {
-                let pages = first + pages.start()..=first + pages.end();
-                Some(ForeignRequest { pages, write, class: 0, time_us: None, repeat: 1 })
-            })
+        Extent::of_bytes(offset, bytes, self.page_size)
+            .and_then(|extent| extent.in_volume(volume))
+            .map(|extent| Some(ForeignRequest::new(extent, action)))
             .ok_or("an offset below 2^48 pages")
     }
 }
@@ -189,7 +248,14 @@ impl VolumeClasses {
 
 /// The names of volumes that one reading of a trace has met, in all of its parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VolumeNames(Arc<Mutex<HashMap<Vec<u8>, u64>>>);
+pub(crate) struct VolumeNames(Arc<Mutex<HashMap<Vec<u8>, u64>>>, Arc<AtomicBool>);
+
+impl VolumeNames {
+    /// True if a part has pages with such numbers.
+    pub(crate) fn are_used(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+}
 
 /// Numbers names in order of appearance.
 #[derive(Debug, Default)]
@@ -202,7 +268,16 @@ pub(super) struct Names {
 impl Names {
     /// Goes on where the parts before have ended: the same name means the same volume.
     pub(super) fn of_reading(numbers: &VolumeNames) -> Names {
+        numbers.1.store(true, Ordering::Relaxed);
         Names { numbers: numbers.clone(), ..Names::default() }
+    }
+
+    /// The number of a name that such a request has: a trim of pages that were never referenced numbers nothing, and ends nothing.
+    pub(super) fn number_for(&mut self, name: &[u8], action: Action) -> Option<u64> {
+        match action {
+            Action::Trim => lock(&self.numbers.0).get(name).copied(),
+            Action::Read | Action::Write => Some(self.number(name)),
+        }
     }
 
     /// The number of a name, from 0.
@@ -230,7 +305,7 @@ mod tests {
         let volumes = Volumes { page_size: 4096 };
         let pages = |volume, offset, bytes| {
             let request = volumes.request(volume, offset, bytes, false);
-            request.map(|request| request.map(|request| request.pages.into_inner()))
+            request.map(|request| request.map(|request| request.extent.pages.into_inner()))
         };
         assert_eq!(pages(0, (0, 1), 4096), Ok(Some((0, 0))));
         assert_eq!(pages(0, (4095, 1), 2), Ok(Some((0, 1))));
@@ -244,6 +319,19 @@ mod tests {
         assert!(pages(0, (0, 1), LONGEST_REQUEST).is_ok());
         assert!(pages(0, (0, 1), LONGEST_REQUEST + 1).is_err());
         assert!(pages(0, (u64::MAX, 512), 512).is_err());
+    }
+
+    #[test]
+    fn pages_are_whole_if_a_request_has_all_of_their_bytes() {
+        let whole = |offset, bytes| {
+            Extent::of_bytes(offset, bytes, 4096).and_then(|extent| extent.whole).map(RangeInclusive::into_inner)
+        };
+        assert_eq!(whole(0, 4096), Some((0, 0)));
+        assert_eq!(whole(0, 4095), None);
+        assert_eq!(whole(1, 4095), None);
+        assert_eq!(whole(1, 8191), Some((1, 1)));
+        assert_eq!(whole(4095, 3 * 4096), Some((1, 2)));
+        assert_eq!(whole(4096 * (1 << 64) - 4096, 4096), Some((u64::MAX, u64::MAX)));
     }
 
     #[test]

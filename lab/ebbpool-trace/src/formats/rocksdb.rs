@@ -63,7 +63,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let label = stream.label().to_owned();
     Ok(OpenedTrace {
         decoder: Box::new(BlockDecoder::new(stream, decoding.columns)?),
-        metadata: Metadata::default(),
+        metadata: Metadata { own_numbers: true, ..Metadata::default() },
         references: None,
         notes: vec![only_reads(&label, &ENTRY), format!("{label}: every block is one page, whatever its size")],
     })
@@ -248,8 +248,8 @@ impl Decode for BlockDecoder {
         self.columns.classes.then(|| self.classes.classes())
     }
 
-    fn has_requests(&self) -> bool {
-        self.columns.requests
+    fn columns(&self) -> OptionalColumns {
+        OptionalColumns { operations: false, ..self.columns }
     }
 }
 

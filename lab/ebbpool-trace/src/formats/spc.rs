@@ -68,6 +68,10 @@ impl ParseLine for LineParser {
         Ok(self.classes.of(unit, request, || format!("unit {unit}")))
     }
 
+    fn has_operations(&self) -> bool {
+        true
+    }
+
     fn has_times(&self) -> bool {
         true
     }

@@ -2,13 +2,11 @@
 
 mod words;
 
-use std::ops::RangeInclusive;
-
 use csv::ByteRecord;
 use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
-use super::requests::{ForeignRequest, LONGEST_REQUEST, MOST_VOLUMES, Names, PendingRequest, SECTOR, pages, pages_of_volume};
+use super::requests::{Action, Extent, ForeignRequest, LONGEST_REQUEST, MOST_VOLUMES, Names, PendingRequest, SECTOR};
 use super::times::TimeUnit;
 use super::{Decode, Decoding, OpenedTrace};
 use crate::bad_lines::BadLines;
@@ -37,8 +35,8 @@ const LIKE_SIZES: &[&str] = &[
 const LIKE_COUNTS: &[&str] = &["count", "hits", "hit", "freq", "frequency", "repeat", "refs", "references", "accesses"];
 const LIKE_BYTES: &[&str] = &["byte", "bytes", "nbyte", "nbytes"];
 const LIKE_WRITES: &[&str] = &[
-    "write", "dirty", "isdirty", "op", "opcode", "optype", "operation", "rw", "rwbs", "type", "iotype", "access", "mode",
-    "direction", "ddir", "action", "event", "cmd", "command",
+    "write", "dirty", "isdirty", "modified", "ismodified", "op", "opcode", "optype", "operation", "rw", "rwbs", "type",
+    "iotype", "access", "mode", "direction", "ddir", "action", "event", "cmd", "command",
 ];
 const LIKE_VOLUMES: &[&str] = &[
     "volume", "vol", "device", "dev", "disk", "host", "hostname", "asu", "lun", "file", "path", "inode", "ino", "fd",
@@ -46,9 +44,16 @@ const LIKE_VOLUMES: &[&str] = &[
     "major", "minor", "partition", "tenant", "shard", "space", "database", "db", "dboid", "schema", "fork", "bucket", "object",
     "obj", "instance", "pool", "server", "node", "drive", "array", "uuid", "index", "channel", "chip", "vm", "image",
     "container", "oid", "name", "fname", "fh", "handle", "inum", "fid", "fsid", "chunk", "blob", "anonblob", "extent",
-    "stripe", "zone", "region", "url", "ldev", "bdev", "target", "wwn", "ost", "mount", "dir", "directory", "tbl", "keyspace",
-    "collection", "heap", "indexrel", "reldatabase", "reltablespace",
+    "stripe", "zone", "region", "url", "vdisk", "vdev", "vmdk", "osd", "zpool", "datastore", "controller", "die", "plane",
+    "relfork", "filehandle", "dbnode", "spcnode", "spcoid", "objset", "afn", "fno", "dbarfil", "maj", "ldev", "bdev", "target",
+    "wwn", "ost", "mount", "dir", "directory", "tbl", "keyspace", "collection", "heap", "indexrel", "reldatabase",
+    "reltablespace",
 ];
+/// Beside a page number, columns with a larger unit that pages belong to, or with another page number.
+const LIKE_PLACES: &[&str] = &["block", "blk", "erase", "superblock", "page"];
+/// Who makes a request, which says nothing of its pages, whatever else the name has.
+const LIKE_ACTORS: &[&str] =
+    &["process", "proc", "pid", "tid", "thread", "user", "usr", "uid", "comm", "command", "event", "task", "app", "program"];
 const LIKE_TIMES: &[&str] =
     &["time", "timestamp", "ts", "date", "latency", "lat", "duration", "elapsed", "wait", "delay", "age"];
 const ENDINGS: &[&str] = &["id", "no", "num", "number", "name", "oid", "idx", "s"];
@@ -98,6 +103,18 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
             ));
         }
     }
+    // The only column that may be a size is one in every answer, but of the question whether it is one.
+    let certain_size = match (&guessed.pages, &*unread_sizes(header, &guessed).collect::<Vec<_>>()) {
+        (PageColumns::Bytes { size: None, .. }, [size]) => Some((*size).clone()),
+        _ => None,
+    };
+    let with_size = |columns: &Columns| match (&columns.pages, &certain_size) {
+        (PageColumns::Bytes { offset, size: None }, Some(size)) => {
+            let pages = PageColumns::Bytes { offset: offset.clone(), size: Some(measure(size.clone())) };
+            Columns { pages, ..columns.clone() }
+        }
+        _ => columns.clone(),
+    };
     let alone = guessed.clone();
     guessed.volumes = unread_volumes(header, &guessed).cloned().collect();
     if guessed.volumes.len() > MOST_VOLUME_COLUMNS {
@@ -123,6 +140,7 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         ));
     }
     if let [first, second, ..] = writes[..] {
+        let guessed = with_size(&guessed);
         let other = Columns { write: Some(WriteColumn::of_words(second)), ..guessed.clone() };
         return Err(format!(
             "both '{first}' and '{second}' could say which requests write: {}, or {}{or_one}",
@@ -149,9 +167,13 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
             false => String::new(),
         };
         return Err(format!(
-            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon){repeated}, or without it {}{or_one}",
+            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon){repeated}, or without it {}{or_one}{}",
             measured.option(),
-            guessed.option()
+            guessed.option(),
+            match guessed.write {
+                Some(_) => "",
+                None => "; with write= and the column that says which requests write, if there is one",
+            }
         ));
     }
     if guessed.write.is_none()
@@ -210,10 +232,43 @@ fn unread_sizes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator
 fn unread_volumes<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
     let is_class = |name: &&String| columns.class.as_ref() == Some(*name) && !columns.volumes.contains(name);
     let classes = header.iter().filter(is_class);
-    let others = [LIKE_TIMES, LIKE_SIZES, LIKE_OFFSETS, &["read", "write"]];
+    let others = [LIKE_TIMES, LIKE_SIZES, LIKE_OFFSETS, LIKE_ACTORS, &["read", "write"]];
+    let has_pages = matches!(columns.pages, PageColumns::Page(..));
+    let is_volume = move |name: &str| is_like(name, LIKE_VOLUMES) || (has_pages && is_like(name, LIKE_PLACES));
     unread(header, columns)
         .chain(classes)
-        .filter(move |name| is_like(name, LIKE_VOLUMES) && !others.iter().any(|words| is_like(name, words)))
+        .filter(move |name| is_volume(name) && !others.iter().any(|words| is_like(name, words)))
+}
+
+/// Columns that may say how many pages a row stands for, and are not read.
+fn unread_counts<'a>(header: &'a [String], columns: &'a Columns) -> impl Iterator<Item = &'a String> {
+    let has_size = matches!(columns.pages, PageColumns::Bytes { size: Some(_), .. });
+    let is_size = move |name: &str| is_like(name, LIKE_SIZES) && !has_size;
+    let is_count = move |name: &str| is_like(name, LIKE_COUNTS) && columns.repeat.is_none() && !has_size;
+    unread(header, columns).filter(move |name| (is_size(name) || is_count(name)) && !is_like(name, LIKE_TIMES))
+}
+
+/// Notes on the columns without a role: what follows if they had one.
+fn notes_of_unread(label: &str, header: &[String], columns: &Columns) -> Vec<String> {
+    let volumes: Vec<&String> = unread_volumes(header, columns).collect();
+    let counts: Vec<&String> = unread_counts(header, columns).filter(|name| !volumes.contains(name)).collect();
+    let others =
+        unread(header, columns).filter(|name| !volumes.contains(name) && !counts.contains(name) && !is_like(name, LIKE_TIMES));
+    let others: Vec<String> = others.cloned().collect();
+    let role = match columns.pages {
+        PageColumns::Page(..) => "repeat=",
+        PageColumns::Bytes { .. } => "size=",
+    };
+    let of_volumes = volumes.iter().map(|name| {
+        let with = spelled(name);
+        format!("{label}: equal page numbers are one page, whatever column '{name}' has; volume={with} in --columns keeps them apart")
+    });
+    let of_counts = counts.iter().map(|name| {
+        let with = spelled(name);
+        format!("{label}: each row is one page, whatever column '{name}' has; {role}{with} in --columns has it read")
+    });
+    let of_others = (!others.is_empty()).then(|| format!("{label}: columns that are not read: {}", listed(&others)));
+    of_volumes.chain(of_counts).chain(of_others).collect()
 }
 
 /// Notes on columns that keep no pages apart or are no sizes, in a table whose columns `page` and `write` are read.
@@ -227,13 +282,7 @@ pub(super) fn unread_notes(label: &str, header: &[String]) -> Vec<String> {
         repeat: None,
         layout: Layout::default(),
     };
-    let volumes = unread_volumes(header, &columns).map(|name| {
-        let with = Columns { volumes: vec![name.clone()], ..columns.clone() }.option();
-        format!("{label}: equal page numbers are one page, whatever column '{name}' has; {with} keeps them apart")
-    });
-    let sizes = unread_sizes(header, &columns)
-        .map(|name| format!("{label}: each row is one page, whatever column '{name}' has (--columns, docs/traces.md)"));
-    volumes.chain(sizes).collect()
+    notes_of_unread(label, header, &columns)
 }
 
 /// Columns without a role.
@@ -336,16 +385,9 @@ impl<'a> Header<'a> {
             Some(columns) => {
                 // The first line of a file without names has values.
                 let has_names = !self.is_without_names(columns)?;
-                notes.extend(unread_volumes(&self.names, columns).filter(|_| has_names).map(|name| {
-                    format!("{label}: equal page numbers are one page, whatever column '{name}' has; volume={} in --columns keeps them apart", spelled(name))
-                }));
-                let is_bytes = has_names && matches!(columns.pages, PageColumns::Bytes { size: None, .. });
-                notes.extend(unread_sizes(&self.names, columns).filter(|_| is_bytes).map(|name| {
-                    format!(
-                        "{label}: each request is one page, whatever column '{name}' has; size={} in --columns has it read",
-                        spelled(name)
-                    )
-                }));
+                if has_names {
+                    notes.extend(notes_of_unread(label, &self.names, columns));
+                }
                 columns.clone()
             }
             None => {
@@ -501,6 +543,15 @@ fn listed(header: &[String]) -> String {
 /// What was expected of a field, and its content.
 type BadField<'a> = (String, &'a [u8]);
 
+/// Digits without the zeros behind a point that programs write which count in floating point, as pandas beside a missing number.
+fn whole_number(text: &[u8]) -> &[u8] {
+    let point = text.iter().position(|&byte| byte == b'.').filter(|&point| point > 0);
+    match point.map(|point| text.split_at(point)) {
+        Some((digits, zeros)) if digits.iter().all(u8::is_ascii_digit) && zeros[1..].iter().all(|&byte| byte == b'0') => digits,
+        _ => text,
+    }
+}
+
 /// A whole number, in hexadecimal digits behind `0x`, or without if it is known to have them.
 fn integer(text: &[u8], is_hexadecimal: bool) -> Option<u64> {
     let marked = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X"));
@@ -509,7 +560,7 @@ fn integer(text: &[u8], is_hexadecimal: bool) -> Option<u64> {
             u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
         }
         Some(_) => None,
-        None => decimal(text),
+        None => decimal(whole_number(text)),
     }
 }
 
@@ -552,18 +603,28 @@ fn time<'a>(record: &'a ByteRecord, field: &Field, unit: TimeUnit) -> Result<Opt
 }
 
 impl PageFields {
+    /// True if any text is a page.
+    fn are_texts(&self) -> bool {
+        matches!(self, PageFields::Text(..))
+    }
+
+    /// True if the pages follow from bytes, so that requests may have parts of pages.
+    fn are_bytes(&self) -> bool {
+        matches!(self, PageFields::Bytes { .. })
+    }
+
     /// The pages that a record touches; `None` for a request of 0 bytes.
-    fn of<'a>(&self, record: &'a ByteRecord, keys: &mut Names) -> Result<Option<RangeInclusive<u64>>, BadField<'a>> {
+    fn of<'a>(&self, record: &'a ByteRecord, action: Action, keys: &mut Names) -> Result<Option<Extent>, BadField<'a>> {
         match self {
             PageFields::Number(field) => {
                 let page = number(record, field, "a page number from 0 to 2^64-1")?;
-                Ok(Some(page..=page))
+                Ok(Some(Extent::of_page(page)))
             }
             PageFields::Hexadecimal(field) => {
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
                 let page = integer(text, true);
                 let page = page.ok_or_else(|| (format!("hexadecimal digits in column '{}'", field.name), text))?;
-                Ok(Some(page..=page))
+                Ok(Some(Extent::of_page(page)))
             }
             PageFields::Text(field, is_trimmed) => {
                 let text = record.get(field.at).unwrap_or_default();
@@ -571,8 +632,7 @@ impl PageFields {
                 if text.is_empty() {
                     return Err((format!("the name of a page in column '{}'", field.name), text));
                 }
-                let page = keys.number(text);
-                Ok(Some(page..=page))
+                Ok(keys.number_for(text, action).map(Extent::of_page))
             }
             PageFields::Bytes { offset: (field, unit, is_hexadecimal), size, page_size, question } => {
                 let what = "an offset from 0 to 2^64-1";
@@ -585,12 +645,14 @@ impl PageFields {
                 };
                 is_sector(offset, field)?;
                 let bytes = match size {
+                    // Of a request without a size one page is known, and nothing else.
                     None => 1,
                     Some((field, unit, is_hexadecimal)) => {
                         let what = "a size up to 2^40 bytes";
                         let bytes = u128::from(number_of(record, field, *is_hexadecimal, what)?) * u128::from(*unit);
                         is_sector(bytes, field)?;
-                        if bytes > u128::from(LONGEST_REQUEST) {
+                        let most = if action == Action::Trim { u64::MAX } else { LONGEST_REQUEST };
+                        if bytes > u128::from(most) {
                             let text = record.get(field.at).unwrap_or_default();
                             return Err((format!("{what} in column '{}'", field.name), text));
                         }
@@ -600,7 +662,7 @@ impl PageFields {
                 if bytes == 0 {
                     return Ok(None);
                 }
-                pages(offset, bytes, *page_size).map(Some).ok_or_else(|| {
+                Extent::of_bytes(offset, bytes, *page_size).map(Some).ok_or_else(|| {
                     (format!("an offset below 2^64 pages in column '{}'", field.name), record.get(field.at).unwrap_or_default())
                 })
             }
@@ -699,6 +761,8 @@ struct Roles {
     names: Names,
     /// The texts that name pages.
     keys: Names,
+    /// The names of the columns, where a line of them may stand once more: between two files that were put together.
+    header: Vec<String>,
     writes: WriteField,
     classes: Option<ClassField>,
     times: Option<(Field, TimeUnit)>,
@@ -729,18 +793,22 @@ pub(super) fn open(
     let roles = Roles {
         width: header.names.len(),
         is_trimmed: header.is_line,
-        pages,
         volumes: columns.volumes.iter().map(find).collect::<Result<_, _>>()?,
-        names: Names::of_reading(&decoding.volumes),
-        keys: Names::of_reading(&decoding.keys),
+        names: if columns.volumes.is_empty() { Names::default() } else { Names::of_reading(&decoding.volumes) },
+        keys: if pages.are_texts() { Names::of_reading(&decoding.keys) } else { Names::default() },
+        header: if header.is_line && first.is_none() { header.names.clone() } else { Vec::new() },
+        pages,
         writes: header.write_field(&columns)?,
         classes: classes.filter(|_| decoding.columns.classes),
         times: times.transpose()?,
         repeat: columns.repeat.as_ref().map(find).transpose()?,
         empty: 0,
     };
-    let columns =
-        OptionalColumns { classes: roles.classes.is_some(), requests: decoding.columns.requests && roles.times.is_some() };
+    let columns = OptionalColumns {
+        classes: roles.classes.is_some(),
+        requests: decoding.columns.requests && roles.times.is_some(),
+        operations: decoding.columns.operations && (roles.pages.are_bytes() || matches!(roles.writes, WriteField::Words(..))),
+    };
     let decoder = Box::new(TableDecoder {
         rows,
         roles,
@@ -765,13 +833,18 @@ impl Roles {
             // The text need not be one of the row.
             return Err((format!("{} columns as in the first line, not {}", self.width, row.len()), row.as_slice()));
         }
-        let write = self.writes.of(row);
-        if write == Ok(Operation::Skip) {
-            // A flush may have no page.
-            return Ok(None);
+        if self.pages.are_texts() && row.iter().eq(self.header.iter().map(String::as_bytes)) {
+            return Err(("a request, and not the names of the columns once more".to_owned(), row.as_slice()));
         }
-        let write = write? == Operation::Write;
-        let pages = self.pages.of(row, &mut self.keys)?;
+        let action = match self.writes.of(row)? {
+            // A flush may have no page.
+            Operation::Skip => return Ok(None),
+            Operation::Of(action) => action,
+        };
+        let mut extent = self.pages.of(row, action, &mut self.keys)?;
+        if let (Action::Trim, false, Some(extent)) = (action, self.pages.are_bytes(), &mut extent) {
+            extent.whole = Some(extent.pages.clone());
+        }
         let class = match &mut self.classes {
             Some(field) => field.of(row)?,
             None => 0,
@@ -779,9 +852,9 @@ impl Roles {
         let time_us = self.times.as_ref().map(|(field, unit)| time(row, field, *unit)).transpose()?.flatten();
         let repeat = self.repeat.as_ref().map(|field| number(row, field, "how often a request was made"));
         let repeat = repeat.transpose()?.unwrap_or(1);
-        let pages = pages.filter(|_| repeat > 0);
-        self.empty += u64::from(pages.is_none());
-        Ok(pages.map(|pages| ForeignRequest { pages, write, class, time_us, repeat }))
+        let extent = extent.filter(|_| repeat > 0);
+        self.empty += u64::from(extent.is_none() && action != Action::Trim);
+        Ok(extent.map(|extent| ForeignRequest { extent, action, class, time_us, repeat }))
     }
 }
 
@@ -802,31 +875,32 @@ impl<R: Rows> TableDecoder<R> {
         let request = self.roles.request(&self.row);
         let request = request.map_err(|(expected, found)| self.rows.wrong(&self.row, expected, quoted(found)))?;
         match request {
-            Some(request) if !self.roles.volumes.is_empty() => self.in_volume(request).map(Some),
+            Some(request) if !self.roles.volumes.is_empty() => self.in_volume(request),
             request => Ok(request),
         }
     }
 
-    /// The request with the pages of its volume.
-    fn in_volume(&mut self, request: ForeignRequest) -> Result<ForeignRequest, TraceError> {
+    /// The request with the pages of its volume; `None` for the end of pages that were never referenced.
+    fn in_volume(&mut self, request: ForeignRequest) -> Result<Option<ForeignRequest>, TraceError> {
         self.volume.clear();
         for field in &self.roles.volumes {
-            let text = self.roles.trimmed(self.row.get(field.at).unwrap_or_default());
+            let text = whole_number(self.roles.trimmed(self.row.get(field.at).unwrap_or_default()));
             // With its length, so that it cannot run into the next one.
             self.volume.extend_from_slice(&text.len().to_le_bytes());
             self.volume.extend_from_slice(text);
         }
-        let volume = self.roles.names.number(&self.volume);
-        let pages = pages_of_volume(volume, request.pages.clone()).ok_or_else(|| {
+        let Some(volume) = self.roles.names.number_for(&self.volume, request.action) else {
+            return Ok(None);
+        };
+        let last = *request.extent.pages.end();
+        let extent = request.extent.in_volume(volume).ok_or_else(|| {
             let (expected, found) = match volume < MOST_VOLUMES {
-                true => {
-                    ("a page below 2^48, since each volume has its own (volume= in --columns)", request.pages.end().to_string())
-                }
+                true => ("a page below 2^48, since each volume has its own (volume= in --columns)", last.to_string()),
                 false => ("at most 65536 different volumes (volume= in --columns)", (volume + 1).to_string()),
             };
             self.rows.wrong(&self.row, expected.into(), format!("'{found}'"))
         })?;
-        Ok(ForeignRequest { pages, ..request })
+        Ok(Some(ForeignRequest { extent, ..request }))
     }
 }
 
@@ -861,8 +935,8 @@ impl<R: Rows> Decode for TableDecoder<R> {
         self.roles.classes.as_ref().map(ClassField::classes)
     }
 
-    fn has_requests(&self) -> bool {
-        self.columns.requests
+    fn columns(&self) -> OptionalColumns {
+        self.columns
     }
 }
 

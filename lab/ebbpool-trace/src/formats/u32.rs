@@ -171,6 +171,8 @@ fn read_sidecar(path: &Path) -> Result<Option<Map<String, Value>>, TraceError> {
 
 /// The field that is true where the trace was captured below a cache.
 const BELOW_CACHE: &str = "below_cache";
+/// The field that is true where names were numbered as they appeared.
+const OWN_NUMBERS: &str = "own_numbers";
 
 fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, TraceError> {
     let wrong = |field: &str, value: &Value, expected: &str| TraceError::Metadata {
@@ -184,6 +186,11 @@ fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, Tra
             None => Err(wrong(field, value, "a whole number")),
         },
     };
+    let flag = |field: &str| match fields.get(field) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(value) => Err(wrong(field, value, "true or false")),
+    };
     Ok(Metadata {
         name: match fields.get("name") {
             None | Some(Value::Null) => None,
@@ -192,11 +199,8 @@ fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, Tra
         },
         page_size: number("page_size")?,
         database_pages: number("database_pages")?,
-        below_cache: match fields.get(BELOW_CACHE) {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(below)) => *below,
-            Some(value) => return Err(wrong(BELOW_CACHE, value, "true or false")),
-        },
+        below_cache: flag(BELOW_CACHE)?,
+        own_numbers: flag(OWN_NUMBERS)?,
     })
 }
 
@@ -242,6 +246,7 @@ fn new_sidecar(path: PathBuf, metadata: &Metadata, classes: Option<&PageClasses>
     set("page_size", metadata.page_size.map(Value::from));
     set("database_pages", metadata.database_pages.map(Value::from));
     set(BELOW_CACHE, metadata.below_cache.then_some(true.into()));
+    set(OWN_NUMBERS, metadata.own_numbers.then_some(true.into()));
     let old_classes = classes_of(&old).ok().flatten();
     // Relations that mean the same classes may say more about them, and others are not ours.
     if relations.is_some() && old_classes.as_ref() != classes || relations.is_none() && old_classes.is_some() {

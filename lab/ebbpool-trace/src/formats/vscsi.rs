@@ -16,6 +16,7 @@ use super::records::{self, ParseRecord, bytes};
 use super::requests::{ForeignRequest, SECTOR, Volumes};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
+use crate::reference::OptionalColumns;
 use crate::stream::Stream;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -79,8 +80,7 @@ fn resembles(head: &[u8]) -> bool {
 struct RecordParser {
     layout: &'static RecordLayout,
     volumes: Volumes,
-    /// The reader asks for times.
-    times: bool,
+    columns: OptionalColumns,
 }
 
 fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
@@ -105,7 +105,8 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             });
         }
     };
-    let parser = RecordParser { layout, volumes, times: decoding.columns.requests };
+    let columns = OptionalColumns { classes: false, ..decoding.columns };
+    let parser = RecordParser { layout, volumes, columns };
     records::opened(stream, parser, (0, 0), Some(volumes.page_size), Vec::new())
 }
 
@@ -131,8 +132,8 @@ impl ParseRecord for RecordParser {
             .map_err(|expected| format!("expected {expected}, found sector {sector}"))
     }
 
-    fn has_times(&self) -> bool {
-        self.times
+    fn columns(&self) -> OptionalColumns {
+        self.columns
     }
 
     fn without_requests(&self) -> Option<&'static str> {

@@ -63,6 +63,7 @@ fn write(path: &Path, format: Format, all: &Batch, classes: Option<&PageClasses>
             writes: all.writes[at..end].to_vec(),
             classes: all.classes.get(at..end).unwrap_or_default().to_vec(),
             requests: Vec::new(),
+            ..Batch::default()
         };
         writer.write(&piece).unwrap();
         at = end;
@@ -403,6 +404,7 @@ fn statistics_count_classes() {
         // Page 1 is of class 5 at its first reference, and of class 0 later.
         classes: vec![5, 5, 0, 2, 0],
         requests: Vec::new(),
+        ..Batch::default()
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");

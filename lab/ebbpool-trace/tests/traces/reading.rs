@@ -4,8 +4,8 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use crate::common::{read_from, some, write};
-use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError};
+use crate::common::{all_of, read_from, some, write};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Trim};
 use proptest::prelude::*;
 
 struct Scratch(tempfile::TempDir);
@@ -85,7 +85,11 @@ fn csv_with_named_columns() {
     assert_eq!(notes(&path, &options("page=blk,write=op", 0)), [""; 0]);
     let reads = read(&path, &options("page=blk", 0)).unwrap();
     assert_eq!(reads.writes, [false; 3]);
-    assert!(notes(&path, &options("page=blk", 0))[0].contains("all references are reads"));
+    let unread = notes(&path, &options("page=blk", 0));
+    assert!(
+        unread[0].ends_with("columns that are not read: op") && unread[1].contains("all references are reads"),
+        "{unread:?}"
+    );
 }
 
 #[test]
@@ -622,8 +626,10 @@ fn csv_of_other_operations() {
         let source = Source::parse_with(&path, &options(columns, 0)).unwrap();
         assert_eq!(read_from(&source, 9).unwrap(), batch(&[(1, true), (2, false)]), "{columns}");
         let notes = source.late_notes();
-        let text = "skipped: 2 'UNMAP' (trims), 1 'FLUSH' (flushes)";
-        assert!(notes.len() == 1 && notes[0].contains(text), "{notes:?}");
+        let texts = ["lines that end pages (trims): 2 'UNMAP'", "are skipped: 1 'FLUSH' (flushes)"];
+        assert!(notes.len() == 2 && notes.iter().zip(texts).all(|(note, text)| note.contains(text)), "{notes:?}");
+        let expected = Batch { trims: trims(&[(1, 1, 1), (2, 1, 1)]), ..batch(&[(1, true), (2, false)]) };
+        assert_eq!(all_of(&source), expected);
     }
     let path = scratch.file("z.csv", "page,op\n1,0\n2,1\n");
     let question = refusal(&path, &options("", 0));
@@ -658,6 +664,11 @@ fn tables_that_others_publish() {
     }
 }
 
+/// Trims from positions, first and last pages.
+fn trims(trims: &[(usize, u64, u64)]) -> Vec<Trim> {
+    trims.iter().map(|&(before, first, last)| Trim { before, first, last }).collect()
+}
+
 /// Page or sector, size in sectors, volume, kind, time in ms, repetitions.
 type TableRow = (u64, u64, [usize; 2], usize, u64, u64);
 
@@ -686,7 +697,7 @@ impl Table {
     fn columns(&self) -> (Vec<&'static str>, String, Vec<Vec<String>>) {
         let mut cells: Vec<(&str, String, Vec<String>)> = Vec::new();
         let column = |of: &dyn Fn(&TableRow) -> String| self.rows.iter().map(of).collect();
-        let skips = self.words != 2;
+        let trims = self.words != 2;
         let page: (&str, Vec<String>) = match self.pages {
             0 => ("page=@", column(&|row| row.0.to_string())),
             1 => ("page=@", column(&|row| format!("0x{:X}", row.0))),
@@ -708,10 +719,10 @@ impl Table {
         }
         let (role, words) = [
             ("write=@", ["READ", "w", "unmap"]),
-            ("write=@:M|N,read=@:*,skip=@:S", ["K", "M", "S"]),
+            ("write=@:M|N,read=@:*,trim=@:S", ["K", "M", "S"]),
             ("write=@:0", ["1", "0", "1"]),
         ][self.words];
-        cells.push(("what", role.into(), column(&|row| words[if skips { row.3 } else { row.3 % 2 }].to_string())));
+        cells.push(("what", role.into(), column(&|row| words[if trims { row.3 } else { row.3 % 2 }].to_string())));
         if self.has_times {
             cells.push(("when", "time=@:ms".into(), column(&|row| format!("{}.25", row.4))));
         }
@@ -731,44 +742,58 @@ impl Table {
         (names, roles.collect::<Vec<_>>().join(","), rows.collect())
     }
 
-    /// The references, and when each was made, in µs.
-    fn references(&self, page_size: u64) -> (Vec<(u64, bool)>, Vec<u64>) {
-        let (mut references, mut times) = (Vec::new(), Vec::new());
+    /// The references, which pages they replace and which end between them, and when each was made, in µs.
+    fn references(&self, page_size: u64) -> (Batch, Vec<u64>) {
+        let (mut references, mut times) = (Batch::new(), Vec::new());
         let (mut keys, mut volumes): (Vec<u64>, Vec<[usize; 2]>) = (Vec::new(), Vec::new());
         let mut now = 0;
         for &(page, size, volume, kind, time, repeats) in &self.rows {
             let kind = if self.words == 2 { kind % 2 } else { kind };
-            if kind == 2 {
-                continue;
-            }
             let key = keys.iter().position(|it| *it == page);
             let pages: Vec<u64> = match self.pages {
                 0..=2 => vec![page],
                 3 => vec![key.unwrap_or(keys.len()) as u64],
                 4 | Table::SECTORS => {
-                    let bytes: Vec<u64> = (page..page + size).map(|sector| sector * 512 / page_size).collect();
-                    let mut pages = bytes;
+                    let mut pages: Vec<u64> = (page..page + size).map(|sector| sector * 512 / page_size).collect();
                     pages.dedup();
                     pages
                 }
                 _ => vec![page * 512 / page_size],
             };
-            if key.is_none() {
+            if key.is_none() && kind < 2 {
                 keys.push(page);
             }
-            if pages.is_empty() || (self.has_repeats && repeats == 0) {
+            if pages.is_empty() || (self.has_repeats && repeats == 0) || (self.pages == 3 && key.is_none() && kind == 2) {
                 continue;
             }
+            // Bytes may be parts of a page, and without a size it is not known which.
+            let sectors = page_size / 512;
+            let has_sizes = self.pages == 4 || self.pages == Table::SECTORS;
+            let covers = |it: &u64| has_sizes && page <= it * sectors && it * sectors + sectors <= page + size;
             let volume = [volume[0], if self.volumes == 2 { volume[1] } else { 0 }];
             let at = volumes.iter().position(|it| *it == volume).unwrap_or(volumes.len());
-            if at == volumes.len() {
+            if at == volumes.len() && kind < 2 {
                 volumes.push(volume);
             }
             let first = if self.volumes == 0 { 0 } else { (at as u64) << 48 };
+            if kind == 2 {
+                let ended: Vec<u64> = pages.into_iter().filter(|page| self.pages < 4 || covers(page)).collect();
+                if let (Some(from), Some(to)) = (ended.first(), ended.last())
+                    && (self.volumes == 0 || at < volumes.len())
+                {
+                    references.trim(first + from, first + to);
+                }
+                continue;
+            }
             now = now.max(time * 1000 + 250);
             for _ in 0..if self.has_repeats { repeats } else { 1 } {
-                references.extend(pages.iter().map(|page| (first + page, kind == 1)));
-                times.extend(pages.iter().map(|_| now));
+                for page in &pages {
+                    match kind == 1 && covers(page) {
+                        true => references.push_whole(first + page),
+                        false => references.push(first + page, kind == 1),
+                    }
+                    times.push(now);
+                }
             }
         }
         (references, times)
@@ -862,7 +887,9 @@ proptest! {
         write_parquet(&parquet, &names, &rows);
         for (path, roles) in [(text, format!("{roles},{layout}")), (parquet.to_str().unwrap().to_owned(), roles.clone())] {
             let source = Source::parse_with(&path, &options(&roles, PAGE_SIZE)).unwrap();
-            prop_assert_eq!(read_from(&source, 7).unwrap(), batch(&expected), "{} {}", path, roles);
+            prop_assert_eq!(all_of(&source), expected.clone(), "{} {}", path, roles);
+            let alone = Batch { pages: expected.pages.clone(), writes: expected.writes.clone(), ..Batch::new() };
+            prop_assert_eq!(read_from(&source, 7).unwrap(), alone, "{} {}", path, roles);
             if table.has_times {
                 let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
                 let mut batch = Batch::new();
@@ -888,6 +915,18 @@ fn tables_of_an_adversary() {
         ("page,op,\"note\n7,W,x\n8,R,y\"\n9,W,z\n", "quotes=no"),
         ("page,hits\n7,2\n", "page=page,repeat=hits"),
         ("page,op\n7,\u{7f}W\n", "without control characters"),
+        ("relfilenode,relforknumber,block,isdirty\n1,0,7,t\n", "volume=relfilenode,volume=relforknumber"),
+        ("channel,chip,block,page,op\n0,0,1,7,W\n", "volume=channel,volume=chip,volume=block"),
+        (
+            "filename,file_offset,redundancy_type,op_type,request_io_size_bytes\na,0,R,WRITE,9\n",
+            "size=request_io_size_bytes,volume=filename,write=op_type",
+        ),
+        ("D BLOCK SIZE DEVICE\nW 8 4096 sda\n", "with write= and the column"),
+        (
+            "Process Name,Disks,Min Offset,Size (B),op\na,0,0,4096,R\n",
+            "'offset=Min Offset,size=Size (B),volume=Disks,write=op'",
+        ),
+        ("page,op\n7,FF\n", "page=page,write=op,skip=op:FF"),
     ] {
         let message = refusal(&scratch.file("a.csv", text), &options("", 4096));
         assert!(message.contains(part), "{text}: {message}");
@@ -899,6 +938,39 @@ fn tables_of_an_adversary() {
     let path = scratch.file("b.csv", "op key\nR \"a  b\"\nW \"a b\"\nR   \"a  b\"\n");
     let with = options("write=op,page=key:text,separator=space", 0);
     assert_eq!(read(&path, &with).unwrap(), batch(&[(0, false), (1, true), (0, false)]));
+    // Two files that were put together, and an answer that leaves the other words as they are.
+    let path = scratch.file("d.csv", "key,op\na,W\nkey,op\nb,R\n");
+    assert!(refusal(&path, &options("page=key:text,write=op:W,read=op:*", 0)).contains("once more"));
+    let path = scratch.file("w.csv", "page,op\n7,FF\n7,WS\n8.0,R\n");
+    assert_eq!(read(&path, &options("page=page,write=op,skip=op:FF", 0)).unwrap(), batch(&[(7, true), (8, false)]));
+    // Devices that some rows count in floating point; and what each column without a role may mean.
+    let path = scratch.file("v.csv", "dev,page,op\n8,1,W\n8.0,1,R\n");
+    assert_eq!(read(&path, &options("page=page,volume=dev,write=op", 0)).unwrap(), batch(&[(1, true), (1, false)]));
+    let path = scratch.file("u.csv", "lba,nblk,op,tag,time\n8,8,W,x,1\n");
+    let unread = notes(&path, &options("page=lba,write=op", 0));
+    assert!(unread[0].contains("'nblk'") && unread[1].ends_with("not read: tag") && unread.len() == 2, "{unread:?}");
+    // Parts whose names were numbered when each was converted cannot be put together.
+    let parts = ["sda,1,W\nsdb,2,W\n", "sdb,2,R\nsda,1,R\n"]
+        .map(|text| scratch.file(&format!("{}.csv", text.len() + usize::from(text.starts_with("sdb"))), text));
+    let named = options("volume=#1,page=#2,write=#3", 0);
+    let both = Source::concat(&parts, &named).unwrap();
+    assert_eq!(read_from(&both, 9).unwrap().pages, [1, (1 << 48) + 2, (1 << 48) + 2, 1]);
+    for ending in ["parquet", "txt", "u32"] {
+        let converted = [0, 1].map(|part| {
+            let path = scratch.path(&format!("{part}.{ending}"));
+            let source = Source::parse_with(&parts[part], &named).unwrap();
+            let metadata = source.open().unwrap().metadata().clone();
+            let references = if ending == "u32" { batch(&[(1, true)]) } else { read_from(&source, 9).unwrap() };
+            write(&path, Format::of_name(&path).unwrap(), &metadata, &references).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        let plain = ReadOptions::default();
+        let refused = Source::concat(&converted, &plain).unwrap().open().unwrap_err().to_string();
+        assert!(refused.contains("--apart"), "{refused}");
+        assert!(Source::concat(&converted, &ReadOptions { apart: true, ..plain.clone() }).unwrap().open().is_ok());
+        let twice = [converted[0].clone(), converted[0].clone()];
+        assert!(Source::concat(&twice, &plain).unwrap().open().is_ok());
+    }
     // A name may begin with the sign.
     let path = scratch.file("s.csv", "#page,op\n7,R\n");
     assert_eq!(read(&path, &options("page=#page,write=op", 0)).unwrap(), batch(&[(7, false)]));

@@ -57,6 +57,7 @@ fn write(path: &Path, format: Format, metadata: &Metadata, all: &Batch) -> u64 {
             writes: all.writes[at..end].to_vec(),
             classes: all.classes.get(at..end).unwrap_or_default().to_vec(),
             requests: all.requests.get(at..end).unwrap_or_default().to_vec(),
+            ..Batch::default()
         };
         writer.write(&piece).unwrap();
         at = end;

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{data, made, read, read_from, refusal, some, source, write, written};
+use crate::common::{all_of, data, made, read, read_from, refusal, some, source, write, written};
 use ebbpool_trace::stats::TraceStatistics;
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, Trim, Writer};
 use proptest::prelude::*;
 
 const ENDINGS: [&str; 3] = ["", ".gz", ".zst"];
@@ -379,4 +379,143 @@ fn the_sample_traces() {
         assert_eq!(info.references, references);
         assert_eq!(info.distinct_pages, distinct);
     }
+}
+
+/// References, of which some replace their page, and the ends of pages between them.
+fn any_operations() -> impl Strategy<Value = Batch> {
+    let page = prop_oneof![0..50u64, Just(u64::MAX), Just(1 << 40)];
+    let step = (page.clone(), page, 0..6u8);
+    prop::collection::vec(step, 0..60).prop_map(|steps| {
+        let mut all = Batch::new();
+        for (page, other, kind) in steps {
+            match kind {
+                0 => all.trim(page.min(other), page.max(other)),
+                1 => all.push_whole(page),
+                kind => all.push(page, kind < 4),
+            }
+        }
+        all.whole.truncate(all.whole.iter().rposition(|whole| *whole).map_or(0, |last| last + 1));
+        all
+    })
+}
+
+/// Which pages end before each reference and behind the last, of the first `pages`.
+fn ended(all: &Batch, pages: u64) -> Vec<(usize, u64)> {
+    let of = |trim: &Trim| (trim.first..=trim.last.min(pages - 1)).map(|page| (trim.before, page)).collect::<Vec<_>>();
+    all.trims.iter().flat_map(of).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn trims_and_writes_of_whole_pages_survive(all in any_operations(), skip in 0..5u64, limit in 0..80u64) {
+        let directory = tempfile::tempdir().unwrap();
+        for format in [Format::Native, Format::Text] {
+            let path = directory.path().join(format!("t.{}", format.extensions()[0]));
+            let mut writer = Writer::create(&path, format, &Metadata::default()).unwrap();
+            writer.expect_operations();
+            writer.write(&all).unwrap();
+            prop_assert_eq!(writer.finish().unwrap().references, all.len() as u64);
+            let named = path.to_str().unwrap();
+            let of = |options: ReadOptions| all_of(&Source::parse_with(named, &options).unwrap());
+            let read = of(ReadOptions::default());
+            let plain = |batch: &Batch| (batch.pages.clone(), batch.writes.clone(), batch.whole.clone());
+            prop_assert_eq!(plain(&read), plain(&all));
+            prop_assert_eq!(ended(&read, 60), ended(&all, 60));
+            // A reader that does not ask for them has the references.
+            let source = source(&path, None).unwrap();
+            prop_assert_eq!(read_from(&source, 7).unwrap().pages, all.pages.clone());
+            // Of a part, the ends that lie in it.
+            let (skip, limit) = (skip.min(all.len() as u64) as usize, limit as usize);
+            let part = of(ReadOptions { skip: skip as u64, limit: Some(limit as u64), ..ReadOptions::default() });
+            let to = all.len().min(skip + limit);
+            prop_assert_eq!(&part.pages, &all.pages[skip..to]);
+            prop_assert!(ended(&part, 60).iter().all(|(at, page)| ended(&all, 60).contains(&(at + skip, *page))));
+            let inner = ended(&all, 60).into_iter().filter(|(at, _)| (skip + 1..to).contains(at)).map(|(at, page)| (at - skip, page));
+            for end in inner {
+                prop_assert!(ended(&part, 60).contains(&end), "{end:?}");
+            }
+            let whole = of(ReadOptions { whole_writes: true, ..ReadOptions::default() });
+            prop_assert!((0..all.len()).all(|at| whole.is_whole(at) == all.writes[at]));
+        }
+    }
+
+    #[test]
+    fn trims_are_converted_with_their_pages(all in any_operations()) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.txt");
+        let metadata = Metadata { page_size: Some(1024), ..Metadata::default() };
+        let mut small = all.clone();
+        small.pages.iter_mut().for_each(|page| *page %= 1 << 41);
+        let mut writer = Writer::create(&path, Format::Text, &metadata).unwrap();
+        writer.expect_operations();
+        writer.write(&small).unwrap();
+        writer.finish().unwrap();
+        let of = |page_size| {
+            let options = ReadOptions { page_size: std::num::NonZeroU64::new(page_size), ..ReadOptions::default() };
+            all_of(&Source::parse_with(path.to_str().unwrap(), &options).unwrap())
+        };
+        // Two pages become one, which ends where both end at once.
+        let merged = of(2048);
+        prop_assert_eq!(merged.pages.len(), small.len());
+        prop_assert!(merged.whole.is_empty());
+        for (trim, at) in small.trims.iter().zip(0..) {
+            let both = |page: u64| trim.first <= 2 * page && 2 * page < trim.last;
+            let others = small.trims[..at].iter().chain(&small.trims[at + 1..]).filter(|other| other.before == trim.before);
+            let others: Vec<&Trim> = others.collect();
+            for page in 0..40 {
+                let other = others.iter().any(|other| other.first <= 2 * page && 2 * page < other.last);
+                prop_assert_eq!(ended(&merged, 60).contains(&(trim.before, page)), both(page) || other);
+            }
+        }
+        // One becomes two.
+        let split = of(512);
+        prop_assert_eq!(split.pages.len(), 2 * small.len());
+        for at in 0..split.len() {
+            prop_assert_eq!(split.is_whole(at), small.is_whole(at / 2));
+            prop_assert_eq!(split.pages[at], 2 * small.pages[at / 2] + at as u64 % 2);
+        }
+        let mut expected: Vec<(usize, u64)> = Vec::new();
+        expected.extend(ended(&small, 50).iter().flat_map(|&(at, page)| [(2 * at, 2 * page), (2 * at, 2 * page + 1)]));
+        prop_assert_eq!(ended(&split, 100), expected);
+    }
+}
+
+/// What formats of requests say: of the pages that a write touches, the inner ones are replaced, and a trim ends whole pages.
+#[test]
+fn requests_say_which_pages_they_replace_and_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        let options = ReadOptions { page_size: std::num::NonZeroU64::new(4096), ..ReadOptions::default() };
+        all_of(&Source::parse_with(path.to_str().unwrap(), &options).unwrap())
+    };
+    let mut expected = Batch::new();
+    expected.push(0, true);
+    expected.push_whole(1);
+    expected.push(2, true);
+    expected.push(1, false);
+    let without = expected.clone();
+    expected.trim(1, 2);
+    let fio = "fio version 2 iolog\na add\na open\nb trim 0 4096\na write 2048 8192\na read 4096 4096\na trim 2048 10240\n";
+    assert_eq!(of("a.iolog", fio), expected);
+    let blkparse = "8,0 1 1 0.000000001 9 Q W 4 + 16 [x]\n8,0 1 2 0.1 9 Q R 8 + 8 [x]\n8,0 1 3 0.2 9 Q D 4 + 20 [x]\n8,0 1 3 0.2 9 Q D 4 + 8 [x]\n";
+    assert_eq!(of("a.blkparse", blkparse), expected);
+    assert_eq!(of("a.spc", "0,4,8192,w,0.1\n0,8,4096,r,0.2\n"), without);
+    assert_eq!(of("a.msr", "128166372003061629,h,0,Write,2048,8192,1\n128166372003061630,h,0,Read,4096,4096,1\n"), without);
+    // A text of another program announces nothing, and Parquet has its columns from the first reference on.
+    let path = directory.path().join("late.txt");
+    fs::write(&path, format!("{}T 5\n", "R 1\n".repeat(100_000))).unwrap();
+    let source = source(&path, None).unwrap();
+    let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
+    assert!(!reader.has_operations());
+    let mut writer = Writer::create(directory.path().join("late.parquet"), Format::Native, &Metadata::default()).unwrap();
+    let mut batch = Batch::new();
+    let mut refused = Ok(());
+    while refused.is_ok() && reader.next_batch(&mut batch, 1000).unwrap() {
+        refused = writer.write(&batch);
+    }
+    assert!(refused.unwrap_err().to_string().contains("# ebbpool.operations=true"));
 }

@@ -19,7 +19,7 @@ class Trace {
       ...size,
       bytes: data.page_size === null ? null : size.frames * data.page_size,
     }));
-    for (const [policy, size, asymmetry, reads, writes, left, timeLine, served] of data.results) {
+    for (const [policy, size, asymmetry, reads, writes, left, timeLine, served, overwrites] of data.results) {
       const ratio = data.asymmetries[asymmetry];
       const references = served?.references ?? this.counted;
       const failed = served?.failed ?? null;
@@ -31,6 +31,7 @@ class Trace {
         asymmetry,
         ratio,
         reads,
+        overwrites,
         writes,
         left,
         timeLine,
@@ -188,7 +189,7 @@ class Trace {
 const figures = {
   reads: (cell) => written.count(cell.reads),
   writes: (cell) => written.count(cell.writes),
-  hitRatio: (cell) => 1 - cell.reads / cell.references,
+  hitRatio: (cell) => 1 - (cell.reads + cell.overwrites) / cell.references,
   bill: (cell) => (cell.bill === null ? "failed" : written.bill(cell.trace.inUnit(cell.bill))),
   energy: (cell) => (cell.joules === null ? NONE : `${written.bill(1e3 * cell.joules)} mJ`),
   erases: (cell) => (cell.wear === null ? NONE : written.count(cell.wear.erases)),

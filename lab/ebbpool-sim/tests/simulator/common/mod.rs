@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
+use ebbpool_model::workload::RandomWorkload;
 use ebbpool_sim::{PassControl, SimCell};
-use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Source, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Source, Trim, Writer};
 use tempfile::TempDir;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
@@ -96,8 +97,41 @@ pub fn request_of(position: usize) -> RequestDetail {
     RequestDetail { time_us: position as u64 * 1400 + 5, bypass: if position % 80 < 25 { scan * 4 + scan % 3 + 1 } else { 0 } }
 }
 
+/// What some references of a trace do besides reading and writing.
+#[derive(Default)]
+pub struct Operations {
+    /// Which references write all of their page; none behind the end.
+    pub whole: Vec<bool>,
+    /// Positions before which pages end, the first and the last of them.
+    pub trims: Vec<(usize, u64, u64)>,
+}
+
+/// Trims of pages that the trace has and of others, some of them at the same position, at the first one and behind the last, and
+/// writes of which about half replace their page.
+pub fn operations(trace: &[(u64, bool)], seed: u64) -> Operations {
+    let mut random = RandomWorkload::new(seed);
+    let mut operations = Operations::default();
+    for position in 0..=trace.len() {
+        for _ in 0..random.below(20).saturating_sub(17) {
+            let page = trace[random.below(trace.len() as u64) as usize].0;
+            operations.trims.push((position, page.saturating_sub(random.below(2)), page.saturating_add(random.below(4) / 3)));
+        }
+        if let Some((_, write)) = trace.get(position) {
+            operations.whole.push(*write && random.below(2) == 0);
+        }
+    }
+    operations.trims.push((trace.len() / 2, 0, u64::MAX));
+    operations.trims.sort_unstable();
+    operations
+}
+
 /// The trace as a file, which exists as long as the directory. In the native format it has classes, times and rings.
 pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
+    file_with(trace, &Operations::default(), name)
+}
+
+/// The trace as a file with operations.
+pub fn file_with(trace: &[(u64, bool)], operations: &Operations, name: &str) -> (TempDir, Source) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(name);
     let format = Format::of_name(&path).expect("a name with a format");
@@ -110,6 +144,12 @@ pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
         batch.classes = batch.pages.iter().copied().map(class_of).collect();
         batch.requests = (0..batch.len()).map(request_of).collect();
     }
+    let Operations { whole, trims } = operations;
+    if !(whole.is_empty() && trims.is_empty()) {
+        writer.expect_operations();
+    }
+    batch.whole.clone_from(whole);
+    batch.trims = trims.iter().map(|&(before, first, last)| Trim { before, first, last }).collect();
     writer.write(&batch).and_then(|()| writer.finish()).expect("room for a trace");
     let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
     (directory, source)

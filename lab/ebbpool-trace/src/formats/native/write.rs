@@ -11,13 +11,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
+use super::operations::{ACTION, END, OPERATIONS, OVERWRITE, PAGES, READ, WRITE};
 use super::requests::BYPASS;
 use super::requests::TIME;
-use super::{BELOW_CACHE, DATABASE_PAGES, NAME, PAGE_SIZE, classes};
+use super::{BELOW_CACHE, DATABASE_PAGES, NAME, OWN_NUMBERS, PAGE_SIZE, classes};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, WriteTarget};
-use crate::reference::{Batch, PageClasses, RequestDetail};
+use crate::reference::{Batch, PageClasses, RequestDetail, Trim};
 
 /// References in a row group, which is also one Parquet page per column because the
 /// compressor finds repetitions only within a page.
@@ -40,6 +41,8 @@ struct NativeEncoder {
     names: Option<Vec<String>>,
     /// `None` if there are no columns of times and rings.
     requests: Option<RequestValues>,
+    /// `None` if there are no columns of trims and writes of whole pages.
+    operations: Option<OperationValues>,
 }
 
 /// The first references decide whether the file has times and rings.
@@ -55,6 +58,13 @@ struct UnbegunFile {
     pairs: Vec<KeyValue>,
     level: i32,
     has_classes: bool,
+}
+
+/// The columns `action` and `pages` of a row group, in place of `write`.
+#[derive(Default)]
+struct OperationValues {
+    actions: Vec<i32>,
+    pages: Vec<i64>,
 }
 
 /// The columns `time_us` and `bypass` of a row group.
@@ -73,6 +83,7 @@ pub(super) fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError>
         (PAGE_SIZE, metadata.page_size.map(number)),
         (DATABASE_PAGES, metadata.database_pages.map(number)),
         (BELOW_CACHE, metadata.below_cache.then(|| "true".to_owned())),
+        (OWN_NUMBERS, metadata.own_numbers.then(|| "true".to_owned())),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)))
@@ -93,11 +104,12 @@ pub(super) fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError>
         classes: has_classes.then(Vec::new),
         names: target.classes.filter(|_| has_classes).map(|known| known.names().to_vec()),
         requests: None,
+        operations: None,
     }))
 }
 
 impl UnbegunFile {
-    fn begin(self, has_requests: bool) -> ParquetResult<SerializedFileWriter<Sink>> {
+    fn begin(self, has_requests: bool, has_operations: bool) -> ParquetResult<SerializedFileWriter<Sink>> {
         let class = match self.has_classes {
             true => " REQUIRED INT32 class (INTEGER(32,false));",
             false => "",
@@ -106,8 +118,16 @@ impl UnbegunFile {
             true => " REQUIRED INT64 time_us; REQUIRED INT32 bypass (INTEGER(32,false));",
             false => "",
         };
+        let write = match has_operations {
+            true => " REQUIRED INT32 action (INTEGER(32,false)); REQUIRED INT64 pages (INTEGER(64,false));",
+            false => " REQUIRED BOOLEAN write;",
+        };
+        let mut pairs = self.pairs;
+        if has_operations {
+            pairs.push(KeyValue::new(OPERATIONS.to_owned(), "true".to_owned()));
+        }
         let schema = parse_message_type(&format!(
-            "message trace {{ REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write;{class}{requests} }}"
+            "message trace {{ REQUIRED INT64 page (INTEGER(64,false));{write}{class}{requests} }}"
         ))?;
         // On real reference strings plain values under zstd are smaller than
         // every other encoding (a million TPC-C references: plain 1.3 MB, byte
@@ -115,11 +135,13 @@ impl UnbegunFile {
         // sequences of pages only where a page is a whole number of bytes.
         let properties = WriterProperties::builder()
             .set_created_by(concat!("ebbpool ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(self.pairs))
+            .set_key_value_metadata(Some(pairs))
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(self.level)?))
             .set_dictionary_enabled(false)
             .set_column_dictionary_enabled(classes::CLASS.into(), true)
             .set_column_dictionary_enabled(BYPASS.into(), true)
+            .set_column_dictionary_enabled(ACTION.into(), true)
+            .set_column_dictionary_enabled(PAGES.into(), true)
             .set_encoding(Encoding::PLAIN)
             // Times grow by little at a time, and deltas that are all the same have no length.
             .set_column_encoding(TIME.into(), Encoding::DELTA_BINARY_PACKED)
@@ -155,7 +177,7 @@ impl NativeEncoder {
             return Ok(());
         }
         if let NativeFile::Unbegun(unbegun) = std::mem::replace(&mut self.file, NativeFile::Failed) {
-            let writer = unwritable(&self.label, || unbegun.begin(has_requests))?;
+            let writer = unwritable(&self.label, || unbegun.begin(has_requests, self.operations.is_some()))?;
             self.file = NativeFile::Begun(Box::new(writer));
             self.requests = has_requests.then(RequestValues::default);
         }
@@ -173,10 +195,24 @@ impl NativeEncoder {
                 pages.write_batch(&self.pages, None, None)?;
                 column.close()?;
             }
-            if let Some(mut column) = group.next_column()? {
-                let writes = column.typed::<BoolType>();
-                writes.write_batch(&self.writes, None, None)?;
-                column.close()?;
+            match &self.operations {
+                None => {
+                    if let Some(mut column) = group.next_column()? {
+                        let writes = column.typed::<BoolType>();
+                        writes.write_batch(&self.writes, None, None)?;
+                        column.close()?;
+                    }
+                }
+                Some(OperationValues { actions, pages }) => {
+                    if let Some(mut column) = group.next_column()? {
+                        column.typed::<Int32Type>().write_batch(actions, None, None)?;
+                        column.close()?;
+                    }
+                    if let Some(mut column) = group.next_column()? {
+                        column.typed::<Int64Type>().write_batch(pages, None, None)?;
+                        column.close()?;
+                    }
+                }
             }
             if let Some(classes) = &self.classes
                 && let Some(mut column) = group.next_column()?
@@ -205,8 +241,82 @@ impl NativeEncoder {
             requests.times.clear();
             requests.rings.clear();
         }
+        if let Some(operations) = &mut self.operations {
+            operations.actions.clear();
+            operations.pages.clear();
+        }
         Ok(())
     }
+
+    /// Appends the references from `at` to `end` of the batch.
+    fn append(&mut self, batch: &Batch, mut at: usize, stop: usize) -> Result<(), TraceError> {
+        while at < stop {
+            let end = stop.min(at + ROW_GROUP - self.pages.len());
+            // UINT_64 is stored as the INT64 of the same bits.
+            self.pages.extend(batch.pages[at..end].iter().map(|&page| page as i64));
+            match &mut self.operations {
+                None => self.writes.extend_from_slice(&batch.writes[at..end]),
+                Some(operations) => {
+                    let action = |at: usize| match (batch.writes[at], batch.is_whole(at)) {
+                        (false, _) => READ,
+                        (true, false) => WRITE,
+                        (true, true) => OVERWRITE,
+                    };
+                    operations.actions.extend((at..end).map(action));
+                    operations.pages.resize(self.pages.len(), 1);
+                }
+            }
+            if let Some(classes) = &mut self.classes {
+                let known = batch.classes.get(at..end).unwrap_or_default();
+                // UINT_32 is stored as the INT32 of the same bits.
+                classes.extend(known.iter().map(|&class| class as i32));
+                classes.resize(self.pages.len(), 0);
+            }
+            if let Some(requests) = &mut self.requests {
+                let known = batch.requests.get(at..end).unwrap_or_default();
+                requests.extend(known, self.pages.len());
+            }
+            at = end;
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    /// Appends a row that is no reference.
+    fn append_trim(&mut self, trim: &Trim) -> Result<(), TraceError> {
+        // More pages than a number of 64 bits counts are two rows.
+        let pages = (trim.last - trim.first).checked_add(1);
+        let halves = [(trim.first, pages.unwrap_or(u64::MAX)), (u64::MAX, u64::from(pages.is_none()))];
+        for (first, pages) in halves.into_iter().filter(|(_, pages)| *pages > 0) {
+            let Some(operations) = &mut self.operations else {
+                return Err(unexpected(&self.label));
+            };
+            self.pages.push(first as i64);
+            operations.actions.push(END);
+            operations.pages.push(pages as i64);
+            if let Some(classes) = &mut self.classes {
+                classes.push(0);
+            }
+            if let Some(requests) = &mut self.requests {
+                requests.extend(&[], self.pages.len());
+            }
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), TraceError> {
+        match self.pages.len() == ROW_GROUP {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The error of trims in a trace that promised none.
+fn unexpected(file: &str) -> TraceError {
+    let problem = "has trims or writes of whole pages that its beginning does not announce; a text announces them with `# ebbpool.operations=true` in its first line";
+    TraceError::Columns { file: file.to_owned(), problem: problem.to_owned() }
 }
 
 /// The error of a file that could not be begun.
@@ -236,28 +346,20 @@ impl Encode for NativeEncoder {
             return Ok(());
         }
         self.begun(!batch.requests.is_empty())?;
-        let mut at = 0;
-        while at < batch.len() {
-            let end = batch.len().min(at + ROW_GROUP - self.pages.len());
-            // UINT_64 is stored as the INT64 of the same bits.
-            self.pages.extend(batch.pages[at..end].iter().map(|&page| page as i64));
-            self.writes.extend_from_slice(&batch.writes[at..end]);
-            if let Some(classes) = &mut self.classes {
-                let known = batch.classes.get(at..end).unwrap_or_default();
-                // UINT_32 is stored as the INT32 of the same bits.
-                classes.extend(known.iter().map(|&class| class as i32));
-                classes.resize(self.pages.len(), 0);
-            }
-            if let Some(requests) = &mut self.requests {
-                let known = batch.requests.get(at..end).unwrap_or_default();
-                requests.extend(known, self.pages.len());
-            }
-            at = end;
-            if self.pages.len() == ROW_GROUP {
-                self.flush()?;
-            }
+        if self.operations.is_none() && batch.whole.contains(&true) {
+            return Err(unexpected(&self.label));
         }
-        Ok(())
+        let mut at = 0;
+        for trim in &batch.trims {
+            self.append(batch, at, trim.before)?;
+            self.append_trim(trim)?;
+            at = trim.before;
+        }
+        self.append(batch, at, batch.len())
+    }
+
+    fn expect_operations(&mut self) {
+        self.operations = Some(OperationValues::default());
     }
 
     fn name_classes(&mut self, names: &[String]) {

@@ -3,7 +3,7 @@
 use csv::ByteRecord;
 use ebbpool_cost::one_line;
 
-use super::{BadField, Field, is_like};
+use super::{Action, BadField, Field, is_like};
 use crate::bad_lines::WordsForWrites;
 use crate::columns::{Columns, WriteColumn};
 use crate::error::quoted;
@@ -11,11 +11,14 @@ use crate::error::quoted;
 /// What a line does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    Read,
-    Write,
-    /// It ends pages, waits for writes, or is of no account.
+    Of(Action),
+    /// It waits for writes, or is of no account.
     Skip,
 }
+
+const READ: Operation = Operation::Of(Action::Read);
+const WRITE: Operation = Operation::Of(Action::Write);
+const TRIM: Operation = Operation::Of(Action::Trim);
 
 /// What a word means wherever it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ const FLUSHES: [&str; 8] = ["flush", "sync", "fsync", "fdatasync", "syncfs", "ba
 /// Answers to a question: of `is_write` 1 is a write, of `is_read` a read, and of `op` either.
 const NO: [&str; 5] = ["0", "false", "f", "n", "no"];
 const YES: [&str; 5] = ["1", "true", "t", "y", "yes"];
-const SAY_WRITE: [&str; 4] = ["write", "iswrite", "dirty", "isdirty"];
+const SAY_WRITE: [&str; 6] = ["write", "iswrite", "dirty", "isdirty", "modified", "ismodified"];
 /// Names of a column of the block layer's letters.
 const SAY_LETTERS: [&str; 1] = ["rwbs"];
 
@@ -124,6 +127,9 @@ pub(super) struct Words {
     is_news: bool,
 }
 
+/// Of the words counted, those that end pages.
+const TRIMS_NOTE: &str = "trims";
+
 /// The most words that are remembered: a column of numbers has as many as lines.
 const MOST: usize = 32;
 /// Others that a note names.
@@ -149,7 +155,7 @@ impl WriteField {
     /// What a record does.
     pub(super) fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<Operation, BadField<'a>> {
         match self {
-            WriteField::Never => Ok(Operation::Read),
+            WriteField::Never => Ok(READ),
             WriteField::Words(field, words) => {
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
                 words.of(text).map_err(|expected| (expected, text))
@@ -175,9 +181,16 @@ impl WriteField {
             is_found: words.is_found,
             others: words.others.iter().map(|word| quoted(word)).collect(),
             is_read,
+            trimmed: words
+                .skipped
+                .iter()
+                .filter(|(_, what, _)| *what == TRIMS_NOTE)
+                .map(|(word, _, count)| (quoted(word), *count))
+                .collect(),
             skipped: words
                 .skipped
                 .iter()
+                .filter(|(_, what, _)| *what != TRIMS_NOTE)
                 .map(|(word, what, count)| (format!("{} ({what})", quoted(word)), *count))
                 .chain((words.others_skipped > 0).then(|| ("others".to_owned(), words.others_skipped)))
                 .chain(empty)
@@ -201,11 +214,11 @@ impl Words {
             }
         };
         match operation {
-            Operation::Write => {
+            WRITE => {
                 self.is_news |= !self.is_found;
                 self.is_found = true;
             }
-            Operation::Read if !self.is_found && self.others.len() < MOST_OTHERS => {
+            READ if !self.is_found && self.others.len() < MOST_OTHERS => {
                 const LONGEST: usize = 64;
                 let word = &word[..word.len().min(LONGEST)];
                 if !self.others.iter().any(|other| other == word) {
@@ -213,20 +226,21 @@ impl Words {
                     self.is_news = true;
                 }
             }
-            Operation::Read => {}
-            Operation::Skip => self.count(word),
+            READ => {}
+            TRIM | Operation::Skip => self.count(word, operation),
         }
         Ok(operation)
     }
 
-    fn count(&mut self, word: &[u8]) {
+    /// Counts a line that neither reads nor writes.
+    fn count(&mut self, word: &[u8], operation: Operation) {
         self.is_news = true;
         if let Some((_, _, count)) = self.skipped.iter_mut().find(|(it, _, _)| it == word) {
             *count += 1;
             return;
         }
         let what = match self.question.meaning(word) {
-            Some(Meaning::Trim) => "trims",
+            _ if operation == TRIM => TRIMS_NOTE,
             Some(Meaning::Flush) => "flushes",
             _ => "by skip=",
         };
@@ -238,9 +252,9 @@ impl Words {
     }
 
     fn meaning_of(&self, word: &[u8]) -> Result<Operation, String> {
-        let WriteColumn { column, values, reads, skipped } = &self.column;
+        let WriteColumn { column, values, reads, trims, skipped } = &self.column;
         let column = one_line(column);
-        let lists = [(values, Operation::Write), (reads, Operation::Read), (skipped, Operation::Skip)];
+        let lists = [(values, WRITE), (reads, READ), (trims, TRIM), (skipped, Operation::Skip)];
         let of = |it: &[u8]| lists.iter().find(|(list, _)| list.iter().any(|value| value.as_bytes() == it)).map(|(_, it)| *it);
         if let Some(operation) = of(word) {
             return Ok(operation);
@@ -255,13 +269,14 @@ impl Words {
             .any(|value| (is_no && is_one_of(&YES, value.as_bytes())) || (is_yes && is_one_of(&NO, value.as_bytes())));
         let is_inverted = values.iter().any(|value| self.question.meaning(value.as_bytes()) == Some(Meaning::Read));
         match meaning {
-            Some(Meaning::Trim | Meaning::Flush) => return Ok(Operation::Skip),
-            Some(Meaning::Write) if values.is_empty() => return Ok(Operation::Write),
-            Some(Meaning::Write) if is_inverted => return Ok(Operation::Read),
-            Some(Meaning::Read) => return Ok(Operation::Read),
-            _ if is_other_answer => return Ok(Operation::Read),
+            Some(Meaning::Flush) => return Ok(Operation::Skip),
+            Some(Meaning::Trim) => return Ok(TRIM),
+            Some(Meaning::Write) if values.is_empty() => return Ok(WRITE),
+            Some(Meaning::Write) if is_inverted => return Ok(READ),
+            Some(Meaning::Read) => return Ok(READ),
+            _ if is_other_answer => return Ok(READ),
             // A word that writes elsewhere is no other value for reading.
-            Some(Meaning::Write) if others != Some(Operation::Write) => {}
+            Some(Meaning::Write) if others != Some(WRITE) => {}
             _ => {
                 if let Some(others) = others {
                     return Ok(others);
@@ -281,6 +296,7 @@ impl Words {
         };
         let writes = with(&|write| write.values.push(shown()));
         let reads = with(&|write| write.reads.push(shown()));
+        let trims = with(&|write| write.trims.push(shown()));
         let skips = with(&|write| write.skipped.push(shown()));
         let known = match values.is_empty() {
             true => "a word such as W or R, write or read".to_owned(),
@@ -295,9 +311,12 @@ impl Words {
                 shown(),
                 with(&|write| write.values.push(if is_no { "1" } else { "0" }.to_owned()))
             ),
-            true => format!("{known} in column '{column}': if '{}' is a write {writes}, else with the word that is", shown()),
+            true => format!(
+                "{known} in column '{column}': for '{}' {reads} if it reads, {trims} if it ends pages, {skips} if it does none of these; if it is a write {writes}",
+                shown()
+            ),
             false => format!(
-                "{known} in column '{column}': for '{}' {writes} if it is a write, {reads} if it reads, {skips} if it does neither",
+                "{known} in column '{column}': for '{}' {writes} if it is a write, {reads} if it reads, {trims} if it ends pages, {skips} if it does none of these",
                 shown()
             ),
         })
@@ -351,34 +370,36 @@ mod tests {
         }
     }
 
-    /// Words, and what each means: r, w, s(kip), or ? for a question that the error asks.
+    /// Words, and what each means: r, w, t(rim), s(kip), or ? for a question that the error asks.
     #[test]
     fn each_word_is_known_or_asked_for() {
         for (column, name, expected) in [
             (
                 "write=op",
                 "op",
-                "R:r W:w read:r WRITE:w UNMAP:s flush:s pwrite64:w WS:w FF:? D:? N:? NA:? X:? 1:? 0:? true:? Y:?",
+                "R:r W:w read:r WRITE:w UNMAP:t flush:s pwrite64:w WS:w FF:? D:? N:? NA:? X:? 1:? 0:? true:? Y:?",
             ),
             ("write=dirty", "dirty", "1:w 0:r 2:? N:r Y:w t:w F:r false:r D:?"),
             ("write=isDirty", "isDirty", "1:w False:r"),
-            ("write=rwbs", "rwbs", "R:r FWFS:w D:s FF:s N:s NA:s X:? 1:?"),
+            ("write=rwbs", "rwbs", "R:r FWFS:w D:t FF:s N:s NA:s X:? 1:?"),
             ("write=is_read", "is_read", "1:? true:? 0:? N:?"),
             ("write=is_read:0", "is_read", "1:r 0:w"),
-            ("write=op:W", "op", "W:w R:r RA:r D:? FF:? WS:? X:? w:? 1:? 0:? TRIM:s"),
+            ("write=op:W", "op", "W:w R:r RA:r D:? FF:? WS:? X:? w:? 1:? 0:? TRIM:t"),
             ("write=op:Y", "op", "Y:w N:r y:? no:r R:r"),
             ("write=op:1", "op", "1:w 0:r 2:?"),
             ("write=op:0", "op", "0:w 1:r 2:?"),
             ("write=op:R", "op", "R:w W:r"),
             ("write=op:W,read=op:X,skip=op:Y|R", "op", "W:w X:r Y:s R:s Z:?"),
-            ("write=op:W,read=op:*", "op", "W:w WS:? X:r UNMAP:s 0:r"),
-            ("write=op:*,read=op:R", "op", "W:w R:r X:w UNMAP:s"),
+            ("write=op:W,trim=op:X,skip=op:UNMAP", "op", "W:w X:t UNMAP:s TRIM:t Z:?"),
+            ("write=op:W,read=op:*", "op", "W:w WS:? X:r UNMAP:t 0:r"),
+            ("write=op:*,read=op:R", "op", "W:w R:r X:w UNMAP:t"),
         ] {
             for pair in expected.split(' ') {
                 let (word, meaning) = pair.split_once(':').unwrap();
                 let found = match words(column, name).of(word.as_bytes()) {
-                    Ok(Operation::Read) => "r",
-                    Ok(Operation::Write) => "w",
+                    Ok(READ) => "r",
+                    Ok(WRITE) => "w",
+                    Ok(TRIM) => "t",
                     Ok(Operation::Skip) => "s",
                     Err(question) => {
                         assert!(question.contains("--columns"), "{question}");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, WrittenTrace};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, Source, TraceError, Writer, WrittenTrace};
 
 /// The formats that can be written.
 pub fn written() -> impl Iterator<Item = Format> {
@@ -112,4 +112,17 @@ pub fn checksum(batch: &Batch) -> u64 {
 /// A file of `tests/data`.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// All references of a source, with trims and writes of whole pages, read in small batches.
+pub fn all_of(source: &Source) -> Batch {
+    let mut reader = source.open_with(OptionalColumns::OPERATIONS).unwrap();
+    let (mut all, mut batch) = (Batch::new(), Batch::new());
+    while reader.next_batch(&mut batch, 7).unwrap() {
+        all.append(&mut batch);
+    }
+    assert!(reader.has_operations() || (all.whole.is_empty() && all.trims.is_empty()));
+    // References behind the last that replaces its page do not.
+    all.whole.truncate(all.whole.iter().rposition(|whole| *whole).map_or(0, |last| last + 1));
+    all
 }
