@@ -213,7 +213,7 @@ fn every_format_holds_all_fields_of_the_same_rows() {
     }
     // The time of a policy is unknown if many policies share a pass.
     let unknown = ["references_per_second", "seconds"];
-    assert_eq!(non_null.len(), 32 - unknown.len(), "{non_null:?}");
+    assert_eq!(non_null.len(), 34 - unknown.len(), "{non_null:?}");
 }
 
 #[test]
