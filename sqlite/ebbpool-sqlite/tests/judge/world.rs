@@ -104,7 +104,7 @@ impl World {
         format!("{}/{name}.db", self.directory)
     }
 
-    pub fn open(&mut self, opening: &Opening) -> Outcome {
+    fn connect(&self, opening: &Opening) -> rusqlite::Result<Connection> {
         let process = opening.process;
         let vfs = match opening.how {
             OpenedBy::Ours | OpenedBy::OursReadOnly => self.names[0][process],
@@ -115,14 +115,15 @@ impl World {
             _ => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
         let name = format!("file:{}?window={}&{}", self.path(opening.database), opening.window, opening.options);
-        let flags = access | OpenFlags::SQLITE_OPEN_URI;
-        let opened = Connection::open_with_flags_and_vfs(name, flags, vfs).and_then(|database| {
-            database.busy_timeout(Duration::ZERO)?;
-            // SQLite writes pages of a transaction before its end.
-            database.execute_batch("PRAGMA cache_size=8")?;
-            Ok(database)
-        });
-        let answer = match opened {
+        let database = Connection::open_with_flags_and_vfs(name, access | OpenFlags::SQLITE_OPEN_URI, vfs)?;
+        database.busy_timeout(Duration::ZERO)?;
+        // SQLite writes pages of a transaction before its end.
+        database.execute_batch("PRAGMA cache_size=8")?;
+        Ok(database)
+    }
+
+    pub fn open(&mut self, opening: &Opening) -> Outcome {
+        let answer = match self.connect(opening) {
             Ok(database) => {
                 self.slots[opening.c] = Slot::Open(database);
                 Ok(Vec::new())
@@ -130,6 +131,14 @@ impl World {
             Err(error) => Err(sql::code(&error)),
         };
         Outcome { answer, is_idle: true }
+    }
+
+    /// Runs a statement on a connection of its own.
+    pub fn run_once(&self, opening: &Opening, text: &str) -> Outcome {
+        match self.connect(opening) {
+            Ok(database) => sql::run(&database, text),
+            Err(error) => Outcome { answer: Err(sql::code(&error)), is_idle: true },
+        }
     }
 
     pub fn is_open(&self, c: C) -> bool {
