@@ -109,7 +109,8 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    /// Has SQLite read the tables in both worlds, if it does not know them. A statement that is only prepared begins no transaction.
+    /// Has SQLite read the tables in both worlds, if it does not know them, or in none: with a WAL this keeps a lock. A statement that
+    /// is only prepared begins no transaction.
     fn read_tables(&mut self, c: C) {
         const READ: &str = "SELECT 1 FROM sqlite_master LIMIT 1";
         for (world, is_ours) in [(&self.ours, true), (&self.plain, false)] {
@@ -123,7 +124,10 @@ impl Lockstep<'_> {
                     prepared.map_err(|error| sql::code(&error)).err() == Some(ffi::SQLITE_ERROR)
                 }
             };
-            self.lacks_tables[c] |= is_ours && !is_read;
+            if is_ours && !is_read {
+                self.lacks_tables[c] = true;
+                return;
+            }
         }
     }
 
