@@ -24,6 +24,11 @@ pub(crate) fn whole_blocks(at: u64, bytes: u64) -> u64 {
     ((at + bytes).div_ceil(BLOCK) - at / BLOCK) * BLOCK
 }
 
+/// True if an error of the system says that a file gets no more bytes.
+pub(crate) fn is_full(errno: Option<c_int>) -> bool {
+    matches!(errno, Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
 /// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
 pub(crate) fn has_room_for_logs(path: &str) -> bool {
     const LONGEST_NAME: usize = 255;
@@ -172,9 +177,8 @@ impl BaseFile {
     pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
         for (index, part) in into.chunks_mut(MOST_BYTES).enumerate() {
             let at = at as i64 + (index * MOST_BYTES) as i64;
-            let methods = self.methods();
             // SAFETY: the buffer has as many bytes as the call says.
-            let code = unsafe { (methods.xRead)(self.handle(), part.as_mut_ptr().cast(), part.len() as c_int, at) };
+            let code = unsafe { (self.methods().xRead)(self.handle(), part.as_mut_ptr().cast(), part.len() as c_int, at) };
             // A short read has filled the rest with zeros.
             if code != ffi::IOERR_SHORT_READ {
                 SqliteCode::check(code)?;
@@ -199,53 +203,54 @@ impl BaseFile {
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         for (index, part) in bytes.chunks(MOST_BYTES).enumerate() {
             let at = at as i64 + (index * MOST_BYTES) as i64;
-            let methods = self.methods();
             // SAFETY: the buffer has as many bytes as the call says.
-            let code = unsafe { (methods.xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at) };
-            SqliteCode::check(code)?;
+            match unsafe { (self.methods().xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at) } {
+                // SQLite's unix VFS says so of ENOSPC only.
+                ffi::IOERR_WRITE if is_full(Some(self.number(ffi::FCNTL_LAST_ERRNO))) => return Err(SqliteCode(ffi::FULL)),
+                code => SqliteCode::check(code)?,
+            }
         }
         Ok(())
     }
 
     /// True if another file has its name by now, or none.
     pub(crate) fn has_moved(&mut self) -> bool {
-        let methods = self.methods();
-        let mut moved: c_int = 0;
-        let argument = (&raw mut moved).cast();
-        // SAFETY: the handle is open, and the argument of this operation is a place for a number.
-        let code = unsafe { (methods.xFileControl)(self.handle(), ffi::FCNTL_HAS_MOVED, argument) };
-        code == ffi::OK && moved != 0
+        self.number(ffi::FCNTL_HAS_MOVED) != 0
+    }
+
+    /// A number that the VFS is asked for; 0 if it knows none.
+    fn number(&mut self, operation: c_int) -> c_int {
+        let mut number: c_int = 0;
+        // SAFETY: the handle is open, and the argument of these operations is a place for a number.
+        let code = unsafe { (self.methods().xFileControl)(self.handle(), operation, (&raw mut number).cast()) };
+        if code == ffi::OK { number } else { 0 }
     }
 
     /// The length in bytes.
     pub(crate) fn length(&mut self) -> SqliteResult<u64> {
-        let methods = self.methods();
         let mut length = 0;
         // SAFETY: the handle is open.
-        SqliteCode::check(unsafe { (methods.xFileSize)(self.handle(), &mut length) })?;
+        SqliteCode::check(unsafe { (self.methods().xFileSize)(self.handle(), &mut length) })?;
         Ok(length as u64)
     }
 
     /// Cuts the file off.
     pub(crate) fn truncate(&mut self, length: u64) -> SqliteResult<()> {
-        let methods = self.methods();
         // SAFETY: the handle is open.
-        SqliteCode::check(unsafe { (methods.xTruncate)(self.handle(), length as i64) })
+        SqliteCode::check(unsafe { (self.methods().xTruncate)(self.handle(), length as i64) })
     }
 
     /// Makes everything written so far survive a crash.
     pub(crate) fn sync(&mut self) -> SqliteResult<()> {
-        let methods = self.methods();
         // SAFETY: the handle is open.
-        SqliteCode::check(unsafe { (methods.xSync)(self.handle(), ffi::SYNC_NORMAL) })
+        SqliteCode::check(unsafe { (self.methods().xSync)(self.handle(), ffi::SYNC_NORMAL) })
     }
 
     /// Locks the file for this process alone; `BUSY` if another process has it open and locked.
     pub(crate) fn lock_exclusively(&mut self) -> SqliteResult<()> {
-        let methods = self.methods();
         for level in [ffi::LOCK_SHARED, ffi::LOCK_EXCLUSIVE] {
             // SAFETY: the handle is open.
-            let code = unsafe { (methods.xLock)(self.handle(), level) };
+            let code = unsafe { (self.methods().xLock)(self.handle(), level) };
             if code != ffi::OK {
                 self.unlock();
                 // The unix VFS says SQLITE_PROTOCOL or an I/O error where a network file system has no locks.
@@ -257,23 +262,20 @@ impl BaseFile {
 
     /// Raises the level of the lock.
     pub(crate) fn lock(&mut self, level: c_int) -> SqliteResult<()> {
-        let methods = self.methods();
         // SAFETY: the handle is open.
-        SqliteCode::check(unsafe { (methods.xLock)(self.handle(), level) })
+        SqliteCode::check(unsafe { (self.methods().xLock)(self.handle(), level) })
     }
 
     /// Lowers the level of the lock.
     pub(crate) fn unlock_to(&mut self, level: c_int) -> SqliteResult<()> {
-        let methods = self.methods();
         // SAFETY: the handle is open.
-        SqliteCode::check(unsafe { (methods.xUnlock)(self.handle(), level) })
+        SqliteCode::check(unsafe { (self.methods().xUnlock)(self.handle(), level) })
     }
 
     /// Gives the lock up.
     pub(crate) fn unlock(&mut self) {
-        let methods = self.methods();
         // SAFETY: the handle is open.
-        unsafe { (methods.xUnlock)(self.handle(), 0) };
+        unsafe { (self.methods().xUnlock)(self.handle(), 0) };
     }
 }
 
@@ -290,9 +292,8 @@ impl Drop for BaseFile {
                 return;
             }
         }
-        let methods = self.methods();
         // SAFETY: the handle is open, and not used afterwards.
-        unsafe { (methods.xClose)(self.handle()) };
+        unsafe { (self.methods().xClose)(self.handle()) };
     }
 }
 
@@ -330,9 +331,9 @@ impl TemporaryFile {
     /// Writes bytes at an offset.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         match self {
-            TemporaryFile::Beside(file) => file.write_all_at(bytes, at).map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => SqliteCode(ffi::FULL),
-                _ => SqliteCode(ffi::IOERR_WRITE),
+            TemporaryFile::Beside(file) => file.write_all_at(bytes, at).map_err(|error| match is_full(error.raw_os_error()) {
+                true => SqliteCode(ffi::FULL),
+                false => SqliteCode(ffi::IOERR_WRITE),
             }),
             TemporaryFile::OfBase(file) => file.write(at, bytes),
         }

@@ -157,6 +157,7 @@ pub const SHM_UNLOCK: c_int = 1;
 pub const SHM_EXCLUSIVE: c_int = 8;
 
 pub const FCNTL_LOCKSTATE: c_int = 1;
+pub const FCNTL_LAST_ERRNO: c_int = 4;
 pub const FCNTL_SIZE_HINT: c_int = 5;
 pub const FCNTL_CHUNK_SIZE: c_int = 6;
 pub const FCNTL_PERSIST_WAL: c_int = 10;

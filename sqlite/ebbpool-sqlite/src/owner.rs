@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::disk::{BaseFile, FileIdentity, has_locks, identity_of, identity_of_descriptor};
+use crate::disk::{BaseFile, FileIdentity, has_locks, identity_of, identity_of_descriptor, is_full};
 use crate::ffi;
 use crate::sync::{self, lock};
 
@@ -61,9 +61,9 @@ fn reserve_in(file: &File, length: u64) -> SqliteResult<bool> {
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as libc::off_t) } == 0 {
         return Ok(true);
     }
-    match std::io::Error::last_os_error().raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Err(SqliteCode(ffi::FULL)),
-        _ => Ok(false),
+    match is_full(std::io::Error::last_os_error().raw_os_error()) {
+        true => Err(SqliteCode(ffi::FULL)),
+        false => Ok(false),
     }
 }
 

@@ -283,18 +283,48 @@ fn a_transaction_larger_than_memory_goes_to_the_temporary_file() {
     }
 }
 
-/// A reader keeps SQLite's WAL from beginning anew, and no file may become longer than some MiB.
-#[test]
-fn commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full() {
-    if !is_alone("commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full") {
-        return;
-    }
+/// No file may become longer than some MiB from now on.
+fn limit_files() {
     // SAFETY: the limit is one of this process; without a handler for its signal a write fails.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         let limit = libc::rlimit { rlim_cur: 4 << 20, rlim_max: 4 << 20 };
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
     }
+}
+
+/// A log is as long as SQLite's WAL would be while a reader needs that. SQLite's VFS calls the limit, as a quota, an I/O error.
+#[test]
+fn a_log_that_gets_no_more_bytes_is_brought_in_place_beside_a_reader() {
+    if !is_alone("a_log_that_gets_no_more_bytes_is_brought_in_place_beside_a_reader") {
+        return;
+    }
+    limit_files();
+    for log in ["deltas", "wal"] {
+        let (_directory, path) = directory();
+        let options = format!("window=0&log={log}&log_limit=1M");
+        let writer = open(&path, &options).unwrap();
+        set_journal(&writer, "wal");
+        writer.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (0)").unwrap();
+        let reader = open(&path, &options).unwrap();
+        reader.execute_batch("BEGIN").unwrap();
+        assert_eq!(count(&reader), 1);
+        for commit in 0..5000 {
+            let updated = writer.execute("UPDATE t SET a = randomblob(3000)", []);
+            updated.unwrap_or_else(|error| panic!("{log}, commit {commit}: {error}"));
+        }
+        drop((reader, writer));
+        assert_eq!(integrity(&plain(&path)), "ok");
+    }
+}
+
+/// A reader keeps SQLite's WAL from beginning anew, and no file may become longer than some MiB.
+#[test]
+fn commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full() {
+    if !is_alone("commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full") {
+        return;
+    }
+    limit_files();
     let (_directory, path) = directory();
     let options = "window=0&memory=1M&log_limit=1M";
     let writer = open(&path, options).unwrap();
