@@ -332,24 +332,29 @@ fn commits_go_on_when_a_long_reader_has_ended_whose_temporary_file_was_full() {
     let rows = "CREATE TABLE t (k INTEGER PRIMARY KEY, a INT, b); WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 899)
         INSERT INTO t SELECT i, 0, randomblob(3000) FROM n";
     writer.execute_batch(rows).unwrap();
-    // The snapshot keeps an earlier version of each page that changes, and the log grows.
     let add = |commits: i64| writer.execute("UPDATE t SET a = a + 1, b = randomblob(3000) WHERE k = ?1", [commits % 900]);
-    let mut commits = 0;
-    {
-        let reader = open(&path, options).unwrap();
+    let sum = |database: &Connection| database.query_row("SELECT sum(a) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+    // Of these frames the pool has the pages.
+    writer.execute_batch("PRAGMA wal_autocheckpoint=0; UPDATE t SET a = 1; PRAGMA wal_autocheckpoint=1000").unwrap();
+    let (mut commits, mut readers) = (900, Vec::new());
+    while readers.len() < 2 {
+        let (reader, before) = (open(&path, options).unwrap(), commits);
         reader.execute_batch("BEGIN").unwrap();
-        assert_eq!(count(&reader), 900);
-        while add(commits).is_ok() {
+        assert_eq!(sum(&reader), before);
+        readers.push((reader, before));
+        // The snapshot keeps an earlier version of each page that changes.
+        while commits < before + 900 && add(commits).is_ok() {
             commits += 1;
-            assert!(commits < 10_000, "nothing is full");
         }
     }
+    assert!(writer.execute("UPDATE t SET a = a + 1", []).is_err(), "nothing is full after {commits} commits");
+    assert!(readers.iter().all(|(reader, before)| sum(reader) == *before));
+    drop(readers);
     for _ in 0..100 {
         add(commits).unwrap();
         commits += 1;
     }
-    let found: i64 = writer.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).unwrap();
-    assert_eq!(found, commits);
+    assert_eq!(sum(&writer), commits);
     drop(writer);
     assert_eq!(integrity(&plain(&path)), "ok");
 }
