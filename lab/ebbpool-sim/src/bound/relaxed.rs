@@ -47,7 +47,7 @@ pub(super) mod tests {
         let mut trace = RecordedTrace::default();
         for (page, write) in workload(seed, 600, 40) {
             let position = trace.references.len();
-            if random.below(8) == 0 && seed % 3 > 0 {
+            if random.below(8) == 0 && !seed.is_multiple_of(3) {
                 let first = random.below(40);
                 ids.within(first, first + random.below(4), |id| trace.ends.push((position, id)));
             }

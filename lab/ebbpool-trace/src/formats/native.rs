@@ -311,8 +311,8 @@ enum WriteColumns {
 }
 
 enum WriteDecoder {
-    Write(ColumnDecoder<BoolType>),
-    Operations(OperationDecoder),
+    Write(Box<ColumnDecoder<BoolType>>),
+    Operations(Box<OperationDecoder>),
 }
 
 enum PageColumn {
@@ -409,9 +409,11 @@ impl NativeDecoder {
             let writes = match self.write_column {
                 WriteColumns::Write(at) => {
                     let (write, pages) = column(at)?;
-                    WriteDecoder::Write(ColumnDecoder::new(write, pages))
+                    WriteDecoder::Write(Box::new(ColumnDecoder::new(write, pages)))
                 }
-                WriteColumns::Operations(columns) => WriteDecoder::Operations(OperationDecoder::new(columns, column)?),
+                WriteColumns::Operations(columns) => {
+                    WriteDecoder::Operations(Box::new(OperationDecoder::new(columns, column)?))
+                }
             };
             let classes = match self.class_column {
                 Some(found) => {
