@@ -369,22 +369,38 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
             "{format} cannot store when the references were made and through which rings; the output omits it"
         )]);
     }
-    if reader.has_operations() && !format.keeps_operations() {
-        progress::report_notes(&[format!(
-            "{format} cannot store trims, and which writes replace whole pages; the output omits it"
-        )]);
-    }
-    if !format.keeps_metadata() && !reader.metadata().is_empty() {
-        progress::report_notes(&[format!(
-            "{format} cannot store the name, the page size and the database's pages; the output omits them"
-        )]);
+    if !format.keeps_metadata() {
+        let Metadata { name, page_size, database_pages, below_cache, own_numbers } = reader.metadata();
+        let parts = [
+            (name.is_some(), "the name"),
+            (page_size.is_some(), "the page size"),
+            (database_pages.is_some(), "the database's pages"),
+            (*below_cache, "that the trace was captured below a cache"),
+            (
+                *own_numbers,
+                "that names of devices, files or keys were numbered, so that parts that are converted one by one must not be put together",
+            ),
+        ];
+        let lost: Vec<&str> = parts.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
+        if !lost.is_empty() {
+            progress::report_notes(&[format!("{format} cannot store {}; the output omits it", lost.join(", "))]);
+        }
     }
     let metadata = reader.metadata();
     let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
     if reader.has_operations() {
         writer.expect_operations();
     }
-    for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
+    let mut omits_operations = false;
+    for_each_batch(&mut reader, source.label(), |batch| {
+        omits_operations |= !format.keeps_operations() && (!batch.trims.is_empty() || batch.whole.contains(&true));
+        writer.write(batch)
+    })?;
+    if omits_operations {
+        progress::report_notes(&[format!(
+            "{format} cannot store trims, and which writes replace whole pages; the output omits it"
+        )]);
+    }
     if let Some(classes) = reader.classes() {
         writer.name_classes(classes.names());
     }

@@ -64,8 +64,10 @@ impl WordsForWrites {
 impl WordsForWrites {
     /// Notes on the lines that neither read nor write.
     fn others(&self) -> impl Iterator<Item = String> {
-        let all =
-            [(&self.trimmed, "lines that end pages (trims)"), (&self.skipped, "lines that neither read nor write are skipped")];
+        let all = [
+            (&self.trimmed, "trims, which end the pages that they cover as a whole"),
+            (&self.skipped, "lines that neither read nor write are skipped"),
+        ];
         all.into_iter().filter(|(words, _)| !words.is_empty()).map(|(words, what)| {
             let words: Vec<String> = words.iter().map(|(word, count)| format!("{count} {word}")).collect();
             format!(": {what}: {}", words.join(", "))

@@ -212,6 +212,14 @@ impl Feeder<'_> {
             let mut classes = batch.classes.iter();
             let mut trims = batch.trims.iter().peekable();
             for at in 0..=batch.len() {
+                if counts.references == options.warmup
+                    && let Some(counting) = counting.take()
+                {
+                    if self.wait_for_all().is_err() {
+                        return Ok(());
+                    }
+                    counting();
+                }
                 while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
                     if self.wait_for_all().is_err() {
                         return Ok(());
@@ -228,14 +236,6 @@ impl Feeder<'_> {
                     (true, false) => Action::Write,
                     (false, false) => Action::Read,
                 };
-                if counts.references == options.warmup
-                    && let Some(counting) = counting.take()
-                {
-                    if self.wait_for_all().is_err() {
-                        return Ok(());
-                    }
-                    counting();
-                }
                 counts.references += 1;
                 referenced.insert(page);
                 if let Some(writes) = counts.writes.get_mut(page as usize) {

@@ -144,7 +144,7 @@ fn tiny(seed: u64) -> (Trace, u64, f64) {
 
 #[test]
 fn tiny_traces_against_every_possible_schedule() {
-    let (mut cases, mut exact, mut gaps) = (0, 0, 0.0);
+    let (mut cases, mut exact, mut gaps, mut excess) = (0, 0, 0.0, 0.0);
     for seed in 0..600 {
         let (trace, frames, asymmetry) = tiny(seed);
         let operations = if seed < 400 { Operations::default() } else { operations(&trace, seed) };
@@ -162,9 +162,11 @@ fn tiny_traces_against_every_possible_schedule() {
             cases += 1;
             exact += usize::from(gap < 0.005);
             gaps += gap;
+            excess += if optimum > 0.0 { heuristic / optimum - 1.0 } else { heuristic };
         }
     }
     assert!(exact * 100 >= cases * 95, "{exact} of {cases} bounds are exact");
+    assert!(excess / (cases as f64) < 0.01, "schedules cost {excess} more in {cases}");
     assert!(gaps / (cases as f64) < 0.005, "gaps of {gaps} in {cases}");
 }
 

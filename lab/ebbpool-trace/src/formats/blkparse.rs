@@ -94,6 +94,10 @@ impl ParseLine for LineParser {
             return Ok(None);
         }
         let action = match (kind.contains(&b'R'), kind.contains(&b'W')) {
+            // Zoned devices: a reset ends the pages of a zone, an append writes, and others change no page.
+            _ if kind.starts_with(b"ZR") => Action::Trim,
+            _ if kind.starts_with(b"ZA") => Action::Write,
+            _ if kind.starts_with(b"Z") => return Ok(None),
             _ if kind.contains(&b'D') => Action::Trim,
             (true, false) => Action::Read,
             (false, true) => Action::Write,

@@ -95,10 +95,14 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let schema = footer.file_metadata().schema_descr();
     let pairs = footer.file_metadata().key_value_metadata();
     let metadata = metadata_of(&label, pairs)?;
+    let operations = match decoding.options.columns {
+        None => OperationColumns::find((&label, schema.columns()), pairs, decoding.columns.operations)?,
+        Some(_) => None,
+    };
     let found = || -> Result<_, TraceError> {
         let (page_column, page) = find(&label, schema.columns(), "page")?;
         let page_kind = PageKind::from_column(&label, page)?;
-        if let Some(columns) = OperationColumns::find((&label, schema.columns()), pairs, decoding.columns.operations)? {
+        if let Some(columns) = operations {
             return Ok((page_column, WriteColumns::Operations(columns), page_kind));
         }
         let (write_column, write) = find(&label, schema.columns(), "write")?;
@@ -126,7 +130,10 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             .and_then(|group| rows.checked_add(group))
             .ok_or_else(|| damaged(&label, "impossible number of rows"))?;
     }
-    let mut notes = rows::unread_notes(&label, schema.columns());
+    let mut notes = match operations {
+        None => rows::unread_notes(&label, schema.columns()),
+        Some(_) => Vec::new(),
+    };
     let (mut class_column, mut classes) = (None, None);
     let all_columns = (label.as_str(), schema.columns());
     if decoding.columns.classes {

@@ -67,6 +67,13 @@ impl Extent {
         Some(Extent { pages, whole: whole.filter(|whole| !whole.is_empty()) })
     }
 
+    /// Those of a trim, which may go on to the end of everything, in a volume.
+    pub(super) fn within_volume(self) -> Extent {
+        let last = VOLUME - 1;
+        let until = |pages: RangeInclusive<u64>| *pages.start()..=(*pages.end()).min(last);
+        Extent { pages: until(self.pages), whole: self.whole.map(until).filter(|whole| !whole.is_empty()) }
+    }
+
     /// The pages in a volume; `None` if they lie beyond its own, or there are too many volumes.
     pub(super) fn in_volume(self, volume: u64) -> Option<Extent> {
         let first = volume.checked_mul(VOLUME)?;
@@ -217,6 +224,7 @@ impl Volumes {
         }
         let offset = u128::from(offset) * u128::from(unit);
         Extent::of_bytes(offset, bytes, self.page_size)
+            .map(|extent| if action == Action::Trim { extent.within_volume() } else { extent })
             .and_then(|extent| extent.in_volume(volume))
             .map(|extent| Some(ForeignRequest::new(extent, action)))
             .ok_or("an offset below 2^48 pages")

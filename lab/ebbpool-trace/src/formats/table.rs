@@ -28,9 +28,11 @@ const WRITE_NAMES: &[&str] = &["write", "is_write", "iswrite", "dirty", "op", "o
 
 /// Parts of names of columns that would change the figures if they were used. An ending such as `id` may follow.
 const LIKE_OFFSETS: &[&str] = &["offset"];
+/// Parts of names of columns that count sectors, whatever is called an offset beside them.
+const LIKE_SECTORS: &[&str] = &["lba", "slba", "sector", "lbn", "blkaddr"];
 const LIKE_SIZES: &[&str] = &[
-    "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks", "blkcount", "iosize",
-    "reqsize", "nblk", "blks", "nbyte", "nrsector",
+    "pages", "npages", "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks",
+    "blkcount", "iosize", "reqsize", "nblk", "blks", "nbyte", "nrsector",
 ];
 const LIKE_COUNTS: &[&str] = &["count", "hits", "hit", "freq", "frequency", "repeat", "refs", "references", "accesses"];
 const LIKE_BYTES: &[&str] = &["byte", "bytes", "nbyte", "nbytes"];
@@ -49,8 +51,8 @@ const LIKE_VOLUMES: &[&str] = &[
     "wwn", "ost", "mount", "dir", "directory", "tbl", "keyspace", "collection", "heap", "indexrel", "reldatabase",
     "reltablespace",
 ];
-/// Beside a page number, columns with a larger unit that pages belong to, or with another page number.
-const LIKE_PLACES: &[&str] = &["block", "blk", "erase", "superblock", "page"];
+/// Beside a page number, columns with a larger unit that pages belong to.
+const LIKE_PLACES: &[&str] = &["block", "blk", "erase", "superblock"];
 /// Who makes a request, which says nothing of its pages, whatever else the name has.
 const LIKE_ACTORS: &[&str] =
     &["process", "proc", "pid", "tid", "thread", "user", "usr", "uid", "comm", "command", "event", "task", "app", "program"];
@@ -103,17 +105,18 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
             ));
         }
     }
-    // The only column that may be a size is one in every answer, but of the question whether it is one.
-    let certain_size = match (&guessed.pages, &*unread_sizes(header, &guessed).collect::<Vec<_>>()) {
-        (PageColumns::Bytes { size: None, .. }, [size]) => Some((*size).clone()),
-        _ => None,
-    };
-    let with_size = |columns: &Columns| match (&columns.pages, &certain_size) {
-        (PageColumns::Bytes { offset, size: None }, Some(size)) => {
-            let pages = PageColumns::Bytes { offset: offset.clone(), size: Some(measure(size.clone())) };
-            Columns { pages, ..columns.clone() }
+    // The only column that may be a size is one in every answer, but of the question whether it is one. A count is none beside one.
+    let with_size = |columns: &Columns| {
+        let sizes: Vec<&String> = unread_sizes(header, columns).collect();
+        let no_counts: Vec<&String> = sizes.iter().copied().filter(|name| !is_like(name, LIKE_COUNTS)).collect();
+        match (&columns.pages, if no_counts.is_empty() { &*sizes } else { &*no_counts }) {
+            (PageColumns::Bytes { offset, size: None }, [size]) => {
+                let unit = if is_like(size, LIKE_BYTES) { 1 } else { offset.unit };
+                let size = Some(ByteColumn { unit, ..measure((*size).clone()) });
+                Columns { pages: PageColumns::Bytes { offset: offset.clone(), size }, ..columns.clone() }
+            }
+            _ => columns.clone(),
         }
-        _ => columns.clone(),
     };
     let alone = guessed.clone();
     guessed.volumes = unread_volumes(header, &guessed).cloned().collect();
@@ -132,10 +135,29 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         false => "; volume= is for columns whose values have pages of their own, and can be left out",
     };
     if let (Some(page), Some(bytes)) = (&page, bytes) {
-        let other = Columns { pages: bytes, ..guessed.clone() };
+        let mut other = with_size(&Columns { pages: bytes, ..guessed.clone() });
+        other.volumes.insert(0, page.clone());
         return Err(format!(
             "both '{page}' and an offset could say which page a request is to: {}, or {}{or_one}",
             guessed.option(),
+            other.option()
+        ));
+    }
+    if let PageColumns::Bytes { offset, .. } = &guessed.pages
+        && let Some(sector) = unread(header, &guessed).find(|name| is_like(name, LIKE_SECTORS))
+    {
+        // Of several sizes that of the same part of the name, as in io.lba and io.len.
+        let first = |name: &str| name.split(['.', '_']).next().map(str::to_owned);
+        let sizes = || unread_sizes(header, &alone).filter(|name| *name != sector);
+        let size = sizes().find(|name| first(name) == first(sector)).or_else(|| sizes().next());
+        let unit =
+            |name: &String| ByteColumn { unit: if is_like(name, LIKE_BYTES) { 1 } else { SECTOR }, ..measure(name.clone()) };
+        let pages = PageColumns::Bytes { offset: unit(sector), size: size.map(unit) };
+        let other = Columns { pages, ..guessed.clone() };
+        return Err(format!(
+            "both '{}' and '{sector}' could say where a request begins: {}, or in sectors of 512 bytes {}{or_one}",
+            offset.column,
+            with_size(&guessed).option(),
             other.option()
         ));
     }
@@ -255,7 +277,8 @@ fn notes_of_unread(label: &str, header: &[String], columns: &Columns) -> Vec<Str
     let others =
         unread(header, columns).filter(|name| !volumes.contains(name) && !counts.contains(name) && !is_like(name, LIKE_TIMES));
     let others: Vec<String> = others.cloned().collect();
-    let role = match columns.pages {
+    let role = |name: &str| match columns.pages {
+        PageColumns::Page(..) if !is_like(name, LIKE_COUNTS) => "with offset= in place of page=, size=",
         PageColumns::Page(..) => "repeat=",
         PageColumns::Bytes { .. } => "size=",
     };
@@ -265,7 +288,7 @@ fn notes_of_unread(label: &str, header: &[String], columns: &Columns) -> Vec<Str
     });
     let of_counts = counts.iter().map(|name| {
         let with = spelled(name);
-        format!("{label}: each row is one page, whatever column '{name}' has; {role}{with} in --columns has it read")
+        format!("{label}: each row is one page, whatever column '{name}' has; {}{with} in --columns has it read", role(name))
     });
     let of_others = (!others.is_empty()).then(|| format!("{label}: columns that are not read: {}", listed(&others)));
     of_volumes.chain(of_counts).chain(of_others).collect()
@@ -603,6 +626,11 @@ fn time<'a>(record: &'a ByteRecord, field: &Field, unit: TimeUnit) -> Result<Opt
 }
 
 impl PageFields {
+    /// True if requests have sizes, so that they may be parts of pages.
+    fn have_sizes(&self) -> bool {
+        matches!(self, PageFields::Bytes { size: Some(_), .. })
+    }
+
     /// True if any text is a page.
     fn are_texts(&self) -> bool {
         matches!(self, PageFields::Text(..))
@@ -648,7 +676,7 @@ impl PageFields {
                     // Of a request without a size one page is known, and nothing else.
                     None => 1,
                     Some((field, unit, is_hexadecimal)) => {
-                        let what = "a size up to 2^40 bytes";
+                        let what = if action == Action::Trim { "a size below 2^64 bytes" } else { "a size up to 2^40 bytes" };
                         let bytes = u128::from(number_of(record, field, *is_hexadecimal, what)?) * u128::from(*unit);
                         is_sector(bytes, field)?;
                         let most = if action == Action::Trim { u64::MAX } else { LONGEST_REQUEST };
@@ -842,7 +870,8 @@ impl Roles {
             Operation::Of(action) => action,
         };
         let mut extent = self.pages.of(row, action, &mut self.keys)?;
-        if let (Action::Trim, false, Some(extent)) = (action, self.pages.are_bytes(), &mut extent) {
+        // Without sizes each request is one page.
+        if let (Action::Trim, false, Some(extent)) = (action, self.pages.have_sizes(), &mut extent) {
             extent.whole = Some(extent.pages.clone());
         }
         let class = match &mut self.classes {
@@ -893,7 +922,11 @@ impl<R: Rows> TableDecoder<R> {
             return Ok(None);
         };
         let last = *request.extent.pages.end();
-        let extent = request.extent.in_volume(volume).ok_or_else(|| {
+        let extent = match request.action {
+            Action::Trim => request.extent.within_volume(),
+            Action::Read | Action::Write => request.extent,
+        };
+        let extent = extent.in_volume(volume).ok_or_else(|| {
             let (expected, found) = match volume < MOST_VOLUMES {
                 true => ("a page below 2^48, since each volume has its own (volume= in --columns)", last.to_string()),
                 false => ("at most 65536 different volumes (volume= in --columns)", (volume + 1).to_string()),
@@ -963,7 +996,7 @@ mod tests {
         assert_eq!(guessed("time_us,page,write"), some("page=page,write=write,time=time_us:us"));
         assert_eq!(guessed("a,b,c"), None);
         for (names, answers) in [
-            ("block_id,offset,size,op", ["page=block_id,write=op", "offset=offset,size=size,write=op"]),
+            ("block_id,offset,size,op", ["page=block_id,write=op", "offset=offset,size=size,volume=block_id,write=op"]),
             ("block,size,op", ["offset=block:512,size=size:512,write=op", "page=block,write=op"]),
             ("offset,io_size,op", ["offset=offset,size=io_size,write=op", "offset=offset,write=op"]),
             (

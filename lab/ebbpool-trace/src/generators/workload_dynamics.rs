@@ -23,7 +23,7 @@ use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reader::Reader;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, OptionalColumns};
 use crate::source::Source;
 
 pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
@@ -109,10 +109,15 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
 impl Generator for WorkloadDynamics {
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let base = self.base.open()?;
+        let mut notes = base.notes().to_vec();
+        if self.base.open_with(OptionalColumns::OPERATIONS)?.has_operations() {
+            let omitted = "the trims of the base, and which of its writes replace whole pages, are left out";
+            notes.push(format!("{spec}: {omitted}"));
+        }
         Ok(OpenedTrace {
             metadata: Metadata { name: Some(spec.to_owned()), ..base.metadata().clone() },
             references: base.references(),
-            notes: base.notes().to_vec(),
+            notes,
             decoder: Box::new(PhaseLengths {
                 base,
                 model: self.model,

@@ -174,7 +174,7 @@ fn csv_that_is_refused() {
         ("page,write\n1,R\n2,X\n", "", "line 3: expected a word such as W or R"),
         ("page,write\n1,R\n\n,R\n", "", "line 4: expected a page number from 0 to 2^64-1 in column 'page', found ''"),
         ("page,write\r\n1,R\r\n\r\n-1,R\r\n", "", "line 4: expected a page number"),
-        ("page,write\n1,R\n1.0,R", "", "line 3: expected a page number"),
+        ("page,write\n1,R\n1.5,R", "", "line 3: expected a page number"),
         ("page,write\n18446744073709551616,R\n", "", "line 2: expected a page number"),
         ("page,write\n1,R\n2\n", "", "line 3: expected 2 columns as in the first line, not 1"),
         ("page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n", "page=page,write=write,quotes=yes", "line 4: expected a page number"),
@@ -626,7 +626,7 @@ fn csv_of_other_operations() {
         let source = Source::parse_with(&path, &options(columns, 0)).unwrap();
         assert_eq!(read_from(&source, 9).unwrap(), batch(&[(1, true), (2, false)]), "{columns}");
         let notes = source.late_notes();
-        let texts = ["lines that end pages (trims): 2 'UNMAP'", "are skipped: 1 'FLUSH' (flushes)"];
+        let texts = ["trims, which end the pages that they cover as a whole: 2 'UNMAP'", "are skipped: 1 'FLUSH' (flushes)"];
         assert!(notes.len() == 2 && notes.iter().zip(texts).all(|(note, text)| note.contains(text)), "{notes:?}");
         let expected = Batch { trims: trims(&[(1, 1, 1), (2, 1, 1)]), ..batch(&[(1, true), (2, false)]) };
         assert_eq!(all_of(&source), expected);
@@ -777,7 +777,7 @@ impl Table {
             }
             let first = if self.volumes == 0 { 0 } else { (at as u64) << 48 };
             if kind == 2 {
-                let ended: Vec<u64> = pages.into_iter().filter(|page| self.pages < 4 || covers(page)).collect();
+                let ended: Vec<u64> = pages.into_iter().filter(|page| !has_sizes || covers(page)).collect();
                 if let (Some(from), Some(to)) = (ended.first(), ended.last())
                     && (self.volumes == 0 || at < volumes.len())
                 {
@@ -927,6 +927,12 @@ fn tables_of_an_adversary() {
             "'offset=Min Offset,size=Size (B),volume=Disks,write=op'",
         ),
         ("page,op\n7,FF\n", "page=page,write=op,skip=op:FF"),
+        (
+            "block_id,io_offset,io_size,op_name,op_count,host\n7,0,8,read,1,9\n",
+            "offset=io_offset,size=io_size,volume=block_id,volume=host,write=op_name",
+        ),
+        ("io.lba,io.len,device.name,file.offset,file.size,io.op\n8,8,a,0,9,Write\n", "offset=io.lba:512,size=io.len:512,"),
+        ("page,npages,op\n7,2,W\n", "size=npages"),
     ] {
         let message = refusal(&scratch.file("a.csv", text), &options("", 4096));
         assert!(message.contains(part), "{text}: {message}");
@@ -949,6 +955,13 @@ fn tables_of_an_adversary() {
     let path = scratch.file("u.csv", "lba,nblk,op,tag,time\n8,8,W,x,1\n");
     let unread = notes(&path, &options("page=lba,write=op", 0));
     assert!(unread[0].contains("'nblk'") && unread[1].ends_with("not read: tag") && unread.len() == 2, "{unread:?}");
+    // A trim without a size ends its page; and one with several volumes may go on to the end.
+    let path = scratch.file("t.csv", "offset,op\n8192,W\n8192,UNMAP\n8192,R\n");
+    let expected = Batch { trims: trims(&[(1, 2, 2)]), ..batch(&[(2, true), (2, false)]) };
+    assert_eq!(all_of(&Source::parse_with(&path, &options("offset=offset,write=op", 4096)).unwrap()), expected);
+    let path = scratch.file("l.csv", "dev,offset,size,op\na,0,4096,R\nb,0,4096,R\nb,4096,9223372036854775807,UNMAP\n");
+    let all = all_of(&Source::parse_with(&path, &options("volume=dev,offset=offset,size=size,write=op", 4096)).unwrap());
+    assert_eq!(all.trims, trims(&[(2, (1 << 48) + 1, (2 << 48) - 1)]));
     // Parts whose names were numbered when each was converted cannot be put together.
     let parts = ["sda,1,W\nsdb,2,W\n", "sdb,2,R\nsda,1,R\n"]
         .map(|text| scratch.file(&format!("{}.csv", text.len() + usize::from(text.starts_with("sdb"))), text));

@@ -503,6 +503,12 @@ fn requests_say_which_pages_they_replace_and_end() {
     assert_eq!(of("a.iolog", fio), expected);
     let blkparse = "8,0 1 1 0.000000001 9 Q W 4 + 16 [x]\n8,0 1 2 0.1 9 Q R 8 + 8 [x]\n8,0 1 3 0.2 9 Q D 4 + 20 [x]\n8,0 1 3 0.2 9 Q D 4 + 8 [x]\n";
     assert_eq!(of("a.blkparse", blkparse), expected);
+    let zoned = "8,0 1 1 0.0 9 Q WS 0 + 8 [x]\n8,0 1 2 0.1 9 Q ZR 0 + 16 [x]\n8,0 1 3 0.2 9 Q ZAS 8 + 8 [x]\n8,0 1 3 0.2 9 Q ZO 0 + 16 [x]\n";
+    let mut zones = Batch::new();
+    zones.push_whole(0);
+    zones.trim(0, 1);
+    zones.push_whole(1);
+    assert_eq!(of("z.blkparse", zoned), zones);
     assert_eq!(of("a.spc", "0,4,8192,w,0.1\n0,8,4096,r,0.2\n"), without);
     assert_eq!(of("a.msr", "128166372003061629,h,0,Write,2048,8192,1\n128166372003061630,h,0,Read,4096,4096,1\n"), without);
     // A text of another program announces nothing, and Parquet has its columns from the first reference on.

@@ -108,7 +108,11 @@ impl OperationDecoder {
         self.pages.for_each(PAGES, (count, position), |pages| {
             let pages = pages.and_then(|pages| u64::try_from(pages).ok()).filter(|pages| *pages > 0);
             let pages = pages.ok_or_else(|| format!("{PAGES} is not a number from 1 to 2^64-1"))?;
-            ends.next().into_iter().for_each(|end| *end *= pages);
+            match ends.next() {
+                Some(0) if pages > 1 => return Err(format!("{PAGES} is {pages} in a row that ends none, expected 1")),
+                Some(end) => *end *= pages,
+                None => {}
+            }
             Ok(())
         })
     }

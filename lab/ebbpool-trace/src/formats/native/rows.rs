@@ -11,7 +11,7 @@ use parquet::record::reader::RowIter;
 use parquet::schema::types::{ColumnDescPtr, Type as SchemaType};
 
 use super::super::table::{self, Header, Rows};
-use super::{CheckedPages, classes, operations, parquet, requests};
+use super::{CheckedPages, classes, parquet, requests};
 use crate::error::TraceError;
 use crate::formats::{Decoding, OpenedTrace};
 use crate::reference::Metadata;
@@ -33,7 +33,7 @@ pub(super) fn has_roles(columns: &[ColumnDescPtr]) -> bool {
 
 /// Notes on columns that would change the figures of a trace with columns of fixed names.
 pub(super) fn unread_notes(label: &str, columns: &[ColumnDescPtr]) -> Vec<String> {
-    let own = [requests::TIME, requests::BYPASS, classes::CLASS, operations::ACTION, operations::PAGES];
+    let own = [requests::TIME, requests::BYPASS, classes::CLASS];
     let names: Vec<String> = names(columns).into_iter().filter(|name| !own.contains(&name.as_str())).collect();
     table::unread_notes(label, &names)
 }

@@ -82,6 +82,12 @@ impl Question {
 /// The letters of Linux's block layer (blkparse(1), RWBS): `F` for a flush before, an operation, and flags in their order.
 fn of_block_layer(word: &[u8]) -> Option<Meaning> {
     let rest = word.strip_prefix(b"F").filter(|rest| matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F'))).unwrap_or(word);
+    // Zoned devices: a reset ends the pages of a zone, an append writes.
+    match rest {
+        [b'Z', b'R', flags @ ..] if flags.iter().all(|flag| b"AS".contains(flag)) => return Some(Meaning::Trim),
+        [b'Z', b'A', flags @ ..] if flags.iter().all(|flag| b"FSM".contains(flag)) => return Some(Meaning::Write),
+        _ => {}
+    }
     let (operation, mut flags) = rest.split_first()?;
     for flag in [&b"E"[..], b"F", b"A", b"S", b"M"] {
         let is_erase = flag != b"E" || *operation == b'D';
@@ -331,7 +337,7 @@ mod tests {
     fn words_of_the_block_layer() {
         let letters = [
             "R", "RA", "RS", "WS", "WSM", "FWFS", "WFS", "D", "DS", "DE", "F", "FF", "FN", "N", "FD", "X", "", "RW", "REM",
-            "NA", "WAVES",
+            "NA", "WAVES", "ZR", "ZAS", "ZO",
         ];
         let found: Vec<_> = letters.iter().map(|word| of_block_layer(word.as_bytes())).collect();
         use Meaning::{Flush, Read, Trim, Write};
@@ -356,6 +362,9 @@ mod tests {
             None,
             None,
             Some(Flush),
+            None,
+            Some(Trim),
+            Some(Write),
             None,
         ];
         assert_eq!(found, expected);
