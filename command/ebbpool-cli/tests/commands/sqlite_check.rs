@@ -350,6 +350,7 @@ fn recovery_of_a_wal_on_a_full_disk_says_what_is_safe() {
     let ebbpool = &scratch.ebbpool;
     let script = "mount -t tmpfs -o size=1m tmpfs small && cd small && cp ../a.db* . || exit 9
 head -c 2M /dev/zero > fill 2> /dev/null
+$0 sqlite recover a.db --dry-run > ../planned
 exec $0 sqlite recover a.db";
     wal_of(&scratch, "a.db", 80, 0);
     fs::create_dir(ebbpool.path("small")).expect("a directory");
@@ -363,4 +364,6 @@ exec $0 sqlite recover a.db";
     }
     let words = ["a.db was not recovered", "no room; nothing is lost"];
     failed(&output, 1, &words);
+    let planned = ebbpool.text("planned");
+    assert!(planned.contains("is not known: there is no room beside it"), "{planned}");
 }
