@@ -130,7 +130,11 @@ A policy is named as `NAME:PARAMETER=VALUE,…`, for example `cfdc:window=0.5,cl
 is a parameter of another stands in parentheses if it has parameters: `ace:policy=(cflru:window=0.25),batch=8`.\n\
 Offline policies know the future, or the probabilities of references, and run only when asked for by name.\n\n\
 `ebbpool policies NAME` prints the same for one policy. [savings.md](savings.md) has what each saves against \
-lru on the samples; figures on this page are those of the paper named.\n",
+lru on the samples; figures on this page are those of the paper named.\n\n\
+A page that a trim ends leaves its frame at once and unwritten. The policy forgets it without remembering it as an evicted\n\
+page; what it remembers of pages that are not in memory stays. A frame that never had a page is used before one that a\n\
+trim has emptied, of which the one emptied last comes first. An offline policy waits with a dirty page for its end as for\n\
+a write that costs nothing. A policy does not learn that a write replaces all of its page.\n",
     );
     for entry in registry::entries() {
         let offline = if entry.online() { "" } else { " (offline)" };
