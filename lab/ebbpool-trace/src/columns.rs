@@ -23,6 +23,7 @@ use crate::formats::TimeUnit;
 /// - `time=COLUMN[:UNIT]`: when the request was made, a number of UNIT, which is `s`, `ms`, `us`, `ns` or
 ///   `filetime` (100 ns, since 1601); seconds by default. With `:date` a date and a time of day (ISO 8601)
 /// - `repeat=COLUMN`: how often the request was made
+/// - `only=COLUMN:VALUE[|VALUE…]`: lines with another value in this column are left out
 ///
 /// And of the file, where it does not show: `separator=` a character, or `comma`, `semicolon`, `tab`, `bar`, `space` (any number
 /// of blanks and tabs); `comment=` the character with which lines begin that say nothing; `names=no` if the first line is a
@@ -39,6 +40,8 @@ pub struct Columns {
     pub(crate) class: Option<String>,
     pub(crate) time: Option<TimeColumn>,
     pub(crate) repeat: Option<String>,
+    /// The column and the values of the lines that are read.
+    pub(crate) only: Option<(String, Vec<String>)>,
     pub(crate) layout: Layout,
 }
 
@@ -234,9 +237,9 @@ pub(crate) struct TimeColumn {
     pub(crate) unit: TimeUnit,
 }
 
-const ROLES: [&str; 15] = [
-    "page", "offset", "size", "write", "read", "trim", "skip", "class", "time", VOLUME, "repeat", "separator", "comment",
-    "names", "quotes",
+const ROLES: [&str; 16] = [
+    "page", "offset", "size", "write", "read", "trim", "skip", "class", "time", VOLUME, "repeat", "only", "separator",
+    "comment", "names", "quotes",
 ];
 const VOLUME: &str = "volume";
 
@@ -339,6 +342,12 @@ impl Columns {
             class: of("class").map(str::to_owned),
             time: of("time").map(TimeColumn::parse).transpose()?,
             repeat: of("repeat").map(str::to_owned),
+            only: match of("only").map(WriteColumn::parse) {
+                Some(WriteColumn { values, .. }) if values.is_empty() => {
+                    return Err("only= names no values, as in only=action:Q".to_owned());
+                }
+                only => only.map(|only| (only.column, only.values)),
+            },
             layout: Layout::parse(of("separator"), of("comment"), [("names", of("names")), ("quotes", of("quotes"))])?,
         })
     }
@@ -357,7 +366,8 @@ impl Columns {
         };
         let time = self.time.as_mut().map(|time| &mut time.column);
         let others = [Some(page), size, self.class.as_mut(), time, self.repeat.as_mut()];
-        for text in write.chain(others.into_iter().flatten()).chain(&mut self.volumes) {
+        let only = self.only.iter_mut().flat_map(|(column, values)| std::iter::once(column).chain(values));
+        for text in write.chain(others.into_iter().flatten()).chain(&mut self.volumes).chain(only) {
             *text = plain(text);
         }
         self
@@ -385,7 +395,9 @@ impl Columns {
         };
         let write = self.write.as_ref().map(|write| &write.column);
         let time = self.time.as_ref().map(|time| &time.column);
-        [Some(page), size, write, self.class.as_ref(), time, self.repeat.as_ref()].into_iter().flatten().chain(&self.volumes)
+        let only = self.only.as_ref().map(|(column, _)| column);
+        let all = [Some(page), size, write, self.class.as_ref(), time, self.repeat.as_ref(), only];
+        all.into_iter().flatten().chain(&self.volumes)
     }
 
     /// The names of columns in which numbers stand.
@@ -548,6 +560,7 @@ impl fmt::Display for Columns {
             unit => format!("time={}:{}", spelled(column), unit.name()),
         }));
         items.extend(self.repeat.iter().map(|repeat| format!("repeat={}", spelled(repeat))));
+        items.extend(self.only.iter().map(|(column, only)| format!("only={}:{}", spelled(column), values(only))));
         let Layout { separator, comment, names, quotes } = self.layout;
         items.extend(separator.map(|separator| match SEPARATORS.iter().find(|(_, sign)| *sign == separator) {
             Some((name, _)) => format!("separator={name}"),
@@ -578,7 +591,7 @@ mod tests {
             r"offset=a\:b,size=a\,b:512,time=a\:b",
             r"page=blk,write=op\:x:block\:rq|R\|P|a\\b",
             "page=#3,volume=#1,volume=host,write=#2:W|WS,read=#2:R,skip=#2:*",
-            "page=a:hex,time=#1:filetime,repeat=n,separator=space,comment=#,names=no",
+            "page=a:hex,time=#1:filetime,repeat=n,only=act:Q|C,separator=space,comment=#,names=no",
             "page=key:text,time=when:date,separator=\\:,names=yes,quotes=no",
         ] {
             let columns: Columns = text.parse().unwrap();
@@ -610,6 +623,7 @@ mod tests {
             ("page=a,comment=x", "no sign"),
             ("page=a,names=1", "neither names=yes nor"),
             ("page=a,read=op:R", "goes with write="),
+            ("page=a,only=op", "names no values"),
             ("page=a,write=op:W,read=other:R", "the column of write="),
             ("page=a,write=op:W,read=op:W", "'W' has two meanings"),
             ("page=a,write=op:W,read=op:*,skip=op:*", "'*' has two meanings"),

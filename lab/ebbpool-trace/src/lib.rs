@@ -27,7 +27,6 @@
 #[cfg(not(unix))]
 compile_error!("ebbpool-trace reads and writes files as Unix has them; no other system is supported");
 
-mod arrivals;
 mod bad_lines;
 mod classes;
 mod columns;
@@ -66,7 +65,6 @@ mod supplied;
 pub mod workload;
 mod writer;
 
-pub use arrivals::RecordedArrivals;
 pub use bad_lines::LateNote;
 pub use classes::ClassNumbers;
 pub use columns::{Columns, TABLE_SHAPES, TableShape};
@@ -74,7 +72,7 @@ pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
 pub use generators::{ArgumentKind, GeneratorInfo, GeneratorParameter, generators};
-pub use reader::Reader;
+pub use reader::{Reader, RecordedArrivals};
 pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail, Trim};
 pub use ring::{Ring, RingKind};
 pub use source::{ReadOptions, Source};

@@ -8,7 +8,6 @@ use std::{fmt, fs, io};
 
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
-use crate::arrivals::RecordedArrivals;
 use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
 use crate::columns::Columns;
 use crate::concat::concat;
@@ -17,7 +16,7 @@ use crate::error::TraceError;
 use crate::fold::fold;
 use crate::formats::{Decoding, Format, OpenedTrace, VolumeNames};
 use crate::generators;
-use crate::reader::Reader;
+use crate::reader::{Reader, RecordedArrivals};
 use crate::reference::OptionalColumns;
 use crate::stored_trace::TraceBytes;
 use crate::supplied::{ReferenceSupplier, SuppliedDecoder};

@@ -93,6 +93,7 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         class: find(&[CLASS_NAME]),
         time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds }),
         repeat: None,
+        only: None,
         layout: Layout::default(),
     };
     for (at, name) in header.iter().enumerate().filter(|(_, name)| guessed.names().any(|used| used.eq_ignore_ascii_case(name)))
@@ -303,6 +304,7 @@ pub(super) fn unread_notes(label: &str, header: &[String]) -> Vec<String> {
         class: None,
         time: None,
         repeat: None,
+        only: None,
         layout: Layout::default(),
     };
     notes_of_unread(label, header, &columns)
@@ -795,6 +797,9 @@ struct Roles {
     classes: Option<ClassField>,
     times: Option<(Field, TimeUnit)>,
     repeat: Option<Field>,
+    /// The field and the values of the rows that are read, and how many others there were.
+    only: Option<(Field, Vec<String>)>,
+    others: u64,
     /// Requests of 0 bytes, and rows that were to be repeated 0 times.
     empty: u64,
 }
@@ -830,6 +835,8 @@ pub(super) fn open(
         classes: classes.filter(|_| decoding.columns.classes),
         times: times.transpose()?,
         repeat: columns.repeat.as_ref().map(find).transpose()?,
+        only: columns.only.as_ref().map(|(column, values)| Ok((find(column)?, values.clone()))).transpose()?,
+        others: 0,
         empty: 0,
     };
     let columns = OptionalColumns {
@@ -863,6 +870,13 @@ impl Roles {
         }
         if self.pages.are_texts() && row.iter().eq(self.header.iter().map(String::as_bytes)) {
             return Err(("a request, and not the names of the columns once more".to_owned(), row.as_slice()));
+        }
+        if let Some((field, values)) = &self.only {
+            let text = row.get(field.at).unwrap_or_default().trim_ascii();
+            if !values.iter().any(|value| value.as_bytes() == text) {
+                self.others += 1;
+                return Ok(None);
+            }
         }
         let action = match self.writes.of(row)? {
             // A flush may have no page.
@@ -954,7 +968,7 @@ impl<R: Rows> Decode for TableDecoder<R> {
             }
         }
         // Not only at the end, which a reading up to a limit does not reach.
-        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty) {
+        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty, self.roles.others) {
             self.bad_lines.found_words(words);
         }
         Ok(())

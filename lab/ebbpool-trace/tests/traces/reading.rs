@@ -955,6 +955,13 @@ fn tables_of_an_adversary() {
     let path = scratch.file("u.csv", "lba,nblk,op,tag,time\n8,8,W,x,1\n");
     let unread = notes(&path, &options("page=lba,write=op", 0));
     assert!(unread[0].contains("'nblk'") && unread[1].ends_with("not read: tag") && unread.len() == 2, "{unread:?}");
+    // Each request has a line for each action of the block layer.
+    let path = scratch.file("o.csv", "act,lba,op\nQ,1,W\nC,1,W\nQ,2,R\nD,2,R\n");
+    let only = options("page=lba,write=op,only=act:Q", 0);
+    assert_eq!(read(&path, &only).unwrap(), batch(&[(1, true), (2, false)]));
+    let source = Source::parse_with(&path, &only).unwrap();
+    read_from(&source, 9).unwrap();
+    assert!(source.late_notes()[0].contains("2 left out by only="));
     // A trim without a size ends its page; and one with several volumes may go on to the end.
     let path = scratch.file("t.csv", "offset,op\n8192,W\n8192,UNMAP\n8192,R\n");
     let expected = Batch { trims: trims(&[(1, 2, 2)]), ..batch(&[(2, true), (2, false)]) };

@@ -170,12 +170,15 @@ impl WriteField {
     }
 
     /// What the records so far had in the column, if there is something new.
-    pub(super) fn news(&mut self, is_read: bool, empty: u64) -> Option<WordsForWrites> {
-        let empty = (empty > 0).then(|| ("requests of no page".to_owned(), empty));
+    pub(super) fn news(&mut self, is_read: bool, empty: u64, others: u64) -> Option<WordsForWrites> {
+        let counted = [("requests of no page", empty), ("left out by only=", others)];
+        let counted: Vec<(String, u64)> =
+            counted.into_iter().filter(|(_, count)| *count > 0).map(|(what, count)| (what.to_owned(), count)).collect();
         let WriteField::Words(field, words) = self else {
-            return empty.map(|empty| WordsForWrites { is_read, skipped: vec![empty], ..WordsForWrites::default() });
+            let words = WordsForWrites { is_read, skipped: counted, ..WordsForWrites::default() };
+            return Some(words).filter(|words| !words.skipped.is_empty());
         };
-        if !std::mem::take(&mut words.is_news) && !is_read && empty.is_none() {
+        if !std::mem::take(&mut words.is_news) && !is_read && counted.is_empty() {
             return None;
         }
         let values: Vec<String> = words.column.values.iter().map(|word| quoted(word.as_bytes())).collect();
@@ -199,7 +202,7 @@ impl WriteField {
                 .filter(|(_, what, _)| *what != TRIMS_NOTE)
                 .map(|(word, what, count)| (format!("{} ({what})", quoted(word)), *count))
                 .chain((words.others_skipped > 0).then(|| ("others".to_owned(), words.others_skipped)))
-                .chain(empty)
+                .chain(counted)
                 .collect(),
         })
     }
