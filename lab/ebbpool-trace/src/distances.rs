@@ -79,18 +79,16 @@ impl StackDistances {
             self.slots.resize(at + 1, NOWHERE);
         }
         let before = std::mem::replace(&mut self.slots[at], self.top as u32);
-        let distance = (before != NOWHERE).then(|| self.live - self.before(before as usize));
-        // The empty frame nearest to the top takes the page. Buffers that had the page have an empty frame where it was.
-        match self.holes.last().copied().filter(|hole| before == NOWHERE || *hole > before) {
-            Some(hole) => {
-                self.holes.remove(&hole);
-                self.free(hole as usize);
-                if before != NOWHERE {
-                    self.leave_hole(before);
-                }
+        let fills_hole = !self.holes.is_empty() && self.fill_hole(before);
+        let distance = (before != NOWHERE).then(|| {
+            let distance = self.live - self.before(before as usize);
+            if !fills_hole {
+                self.free(before as usize);
             }
-            None if before != NOWHERE => self.free(before as usize),
-            None => {}
+            distance
+        });
+        if fills_hole {
+            self.take_hole(before);
         }
         self.pages[self.top] = page;
         self.bits[self.top / WORD] |= 1 << (self.top % WORD);
@@ -108,12 +106,30 @@ impl StackDistances {
         }
     }
 
+    /// True if an empty frame lies above the slot where the next page was, or the page was nowhere.
+    #[cold]
+    fn fill_hole(&self, before: u32) -> bool {
+        self.holes.last().is_some_and(|hole| before == NOWHERE || *hole > before)
+    }
+
+    /// The empty frame nearest to the top takes a page. Buffers that had the page have an empty frame where it was.
+    #[cold]
+    fn take_hole(&mut self, before: u32) {
+        if let Some(hole) = self.holes.pop_last() {
+            self.free(hole as usize);
+        }
+        if before != NOWHERE {
+            self.leave_hole(before);
+        }
+    }
+
     fn leave_hole(&mut self, slot: u32) {
         self.pages[slot as usize] = NOWHERE;
         self.holes.insert(slot);
     }
 
     /// Clears a slot whose bit is set.
+    #[inline]
     fn free(&mut self, slot: usize) {
         self.bits[slot / WORD] ^= 1 << (slot % WORD);
         self.change(slot / WORD, u32::MAX);

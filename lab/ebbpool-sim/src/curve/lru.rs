@@ -169,7 +169,9 @@ impl LruStack {
         let deepest = &mut self.deepest[page as usize];
         if let Some(distance) = self.distances.reference(page) {
             self.hits[distance as usize] += 1;
-            self.whole_hits[distance as usize] += u64::from(whole);
+            if whole {
+                self.whole_hits[distance as usize] += 1;
+            }
             if let Some(owed) = self.owed.get_mut(page as usize).filter(|owed| **owed > 0) {
                 *owed = distance.max(*owed);
             }
