@@ -32,6 +32,15 @@ impl OwnerLock {
     pub(crate) fn is_nameless(&self) -> bool {
         self.file.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|metadata| metadata.nlink() == 0)
     }
+
+    /// Has the disk reserve room for a file that is empty, and stays so, where the system can do that.
+    ///
+    /// # Errors
+    ///
+    /// `FULL`, if the disk has no such room.
+    pub(crate) fn reserve_behind_end(&self, length: u64) -> SqliteResult<()> {
+        self.file.as_ref().map_or(Ok(()), |file| reserve_in(file, true, length).map(drop))
+    }
 }
 
 /// Descriptors of databases whose lock another has. Closing one would drop the locks that SQLite has on the same file in this
@@ -52,13 +61,14 @@ pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> Sq
     if file.is_none() || identity_of(&descriptor) != file {
         return Ok(false);
     }
-    reserve_in(&descriptor, length)
+    reserve_in(&descriptor, false, length)
 }
 
 #[cfg(target_os = "linux")]
-fn reserve_in(file: &File, length: u64) -> SqliteResult<bool> {
+fn reserve_in(file: &File, keeps_length: bool, length: u64) -> SqliteResult<bool> {
+    let mode = if keeps_length { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
     // SAFETY: the descriptor is open.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as libc::off_t) } == 0 {
+    if unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, length as libc::off_t) } == 0 {
         return Ok(true);
     }
     match is_full(std::io::Error::last_os_error().raw_os_error()) {
@@ -68,7 +78,7 @@ fn reserve_in(file: &File, length: u64) -> SqliteResult<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn reserve_in(_file: &File, _length: u64) -> SqliteResult<bool> {
+fn reserve_in(_file: &File, _keeps_length: bool, _length: u64) -> SqliteResult<bool> {
     Ok(false)
 }
 

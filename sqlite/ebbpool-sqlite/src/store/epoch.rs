@@ -124,6 +124,9 @@ impl DurableFiles {
             // Where that fails the next epoch goes to `-wal`, and tries again.
             let _ = self.begin_generation();
         }
+        if !self.has_first_page {
+            self.reserve_first_page()?;
+        }
         let made = match self.next_is_deltas() {
             true => self.reserve_deltas(self.deltas.end + bytes),
             false => self.open_wal().and_then(|()| {
@@ -532,7 +535,7 @@ impl DurableFiles {
         self.may_have_first_page = true;
         let mut write = || {
             if self.database.write(0, &page).is_err() {
-                // On a full disk `-wal` has the room: more than its frames take.
+                // On a full disk `-wal` has the room, more than its frames take, where none could be reserved in the file.
                 let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
                 file.truncate(end)?;
                 self.wal_allocated = end;
@@ -542,7 +545,7 @@ impl DurableFiles {
         };
         write().inspect_err(|_| {
             // The next process would take for durable what the disk may not have.
-            let _ = self.database.truncate(0);
+            let _ = self.database.truncate(0).and_then(|()| self.reserve_first_page());
         })?;
         self.written.in_place += whole_blocks(0, self.page_size as u64);
         self.written.syncs += 1;
@@ -551,9 +554,15 @@ impl DurableFiles {
         Ok(())
     }
 
+    /// Has the disk reserve room in the file that has no page yet: what `-wal` gives back another program may take.
+    fn reserve_first_page(&self) -> SqliteResult<()> {
+        self.lock.as_ref().map_or(Ok(()), |lock| lock.reserve_behind_end(self.page_size as u64))
+    }
+
     /// Makes a database empty again whose first commit was refused.
     pub(super) fn take_first_page_back(&mut self) -> SqliteResult<()> {
         self.database.truncate(0)?;
+        let _ = self.reserve_first_page();
         self.database.sync()?;
         self.written.syncs += 1;
         self.may_have_first_page = false;

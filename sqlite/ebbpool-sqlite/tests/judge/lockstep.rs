@@ -77,6 +77,8 @@ pub struct Lockstep<'a> {
     pub is_in_doubt: bool,
     /// All that is wrong with the disk is that it is full.
     is_only_full: bool,
+    /// The disk had no room for some time, and another program may have taken what the library gave back.
+    has_lost_room: bool,
     /// The disk may have forgotten what a sync that failed had to write.
     may_have_dropped: bool,
     /// Bytes and syncs of both worlds when the database had been made and closed.
@@ -119,6 +121,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         had_reader: false,
         is_in_doubt: false,
         is_only_full: false,
+        has_lost_room: false,
         may_have_dropped: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],

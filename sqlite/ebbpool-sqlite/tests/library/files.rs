@@ -51,6 +51,19 @@ fn closing_leaves_a_plain_database() {
     }
 }
 
+/// On a full disk another program may take what `-wal` gives back for the first page.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_first_page_of_a_new_database_has_its_room() {
+    use std::os::unix::fs::MetadataExt;
+    let (_directory, path) = directory();
+    let database = open(&path, "window=30").unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    let metadata = path.metadata().unwrap();
+    assert_eq!(metadata.len(), 0);
+    assert!(metadata.blocks() * 512 >= 4096, "{} blocks", metadata.blocks());
+}
+
 #[test]
 fn without_the_library_there_is_an_older_database_that_cannot_be_written() {
     let (_directory, path) = directory();

@@ -66,7 +66,14 @@ impl Lockstep<'_> {
         let disk = self.bench.ours.disk();
         disk.set_capacity(disk.used() + bytes);
         self.bench.ours.set_pending_fault(true);
-        self.is_only_full = !self.has_failed;
+        self.is_only_full = !self.has_failed && !self.lacks_first_page();
+    }
+
+    /// True if room that a log has given back for the first page of a database may be gone: the simulated disk reserves nothing behind
+    /// the end of a file.
+    fn lacks_first_page(&self) -> bool {
+        let of_ours = |database, suffix| self.bench.ours.content(&format!("{}{suffix}", self.ours.path(database)));
+        self.has_lost_room && BOTH.iter().any(|one| of_ours(*one, "").is_empty() && !of_ours(*one, "-wal").is_empty())
     }
 
     pub fn fault(&mut self, wrong: Wrong) {
@@ -75,6 +82,7 @@ impl Lockstep<'_> {
         }
         self.is_only_full = false;
         self.may_have_dropped |= wrong.of == Operation::DroppingSync;
+        self.has_lost_room |= wrong.is_full;
         let errno = if wrong.is_full { ENOSPC } else { EIO };
         let fault = match wrong.of {
             Operation::Write => Fault::failing(DiskOperation::Write, errno),
@@ -163,6 +171,7 @@ impl Lockstep<'_> {
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
         self.is_only_full = false;
+        self.has_lost_room = false;
         self.has_failed = false;
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
