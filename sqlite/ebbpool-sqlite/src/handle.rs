@@ -280,8 +280,20 @@ fn read_main(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bo
     Ok(is_whole)
 }
 
+/// True if what the VFS below has of the database is its content.
+///
+/// # Errors
+///
+/// `MISUSE` in a child that inherited the handle.
+fn has_base_content(open: &FileHandle) -> SqliteResult<bool> {
+    match open.is_passed {
+        true => open.shared.check_process().map(|()| true),
+        false => Ok(!has_virtual_files(&open.shared)?),
+    }
+}
+
 fn read_file(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
-    if !open.is_passed && has_virtual_files(&open.shared)? {
+    if !has_base_content(open)? {
         return open.instance.read_main(&open.shared, at, into);
     }
     if open.shared.is_lost() {
@@ -377,7 +389,7 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
     let kind = open.kind;
     let mut length = 0;
     let code = guarded(|| {
-        if kind == Kind::Main && (open.is_passed || !has_virtual_files(&open.shared)?) {
+        if kind == Kind::Main && has_base_content(open)? {
             length = open.base.as_mut().ok_or(SqliteCode::IO)?.length()?;
             return Ok(());
         }
@@ -397,8 +409,12 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     guarded(|| {
-        if open.kind != Kind::Main || open.level >= level {
+        if open.kind != Kind::Main {
             return Ok(());
+        }
+        if open.level >= level {
+            // In a child the handle keeps the level of the parent's.
+            return open.shared.check_process();
         }
         passed::lock_or(open, level, lock_main)
     })

@@ -127,7 +127,7 @@ impl SharedDatabase {
         self.process == std::process::id()
     }
 
-    fn check_process(&self) -> SqliteResult<()> {
+    pub(crate) fn check_process(&self) -> SqliteResult<()> {
         match self.is_own() {
             true => Ok(()),
             false => Err(SqliteCode::MISUSE),

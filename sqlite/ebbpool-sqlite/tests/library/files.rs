@@ -388,10 +388,13 @@ fn ends_in_a_transaction() {
 #[test]
 fn a_child_cannot_use_what_it_inherited() {
     let (_directory, path) = directory();
-    let output = in_another_process("files::forks", &path);
-    let is_run = String::from_utf8_lossy(&output.stdout).contains(" 1 passed");
-    assert!(output.status.success() && is_run, "{output:?}");
-    assert_eq!(count(&open(&path, "").unwrap()), 2);
+    for test in ["files::forks", "files::forks_beside_handles_that_only_read"] {
+        let _ = std::fs::remove_file(&path);
+        let output = in_another_process(test, &path);
+        let is_run = String::from_utf8_lossy(&output.stdout).contains(" 1 passed");
+        assert!(output.status.success() && is_run, "{output:?}");
+        assert_eq!(count(&open(&path, "").unwrap()), 2);
+    }
 }
 
 #[test]
@@ -417,6 +420,31 @@ fn forks() {
     assert_eq!(state, 0);
     database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     database.close().unwrap();
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn forks_beside_handles_that_only_read() {
+    let path = path_of_parent();
+    plain(&path).execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)").unwrap();
+    let database =
+        Connection::open_with_flags(uri(&path, ""), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI).unwrap();
+    database.execute_batch("BEGIN").unwrap();
+    assert_eq!(count(&database), 2);
+    // SAFETY: the child uses only this thread, and ends without running destructors.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let _ = database.execute_batch("COMMIT");
+        let answered = database.query_row("SELECT count(*) FROM t", [], |_| Ok(()));
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(answered.is_ok())) };
+    }
+    let mut state = 0;
+    // SAFETY: the child is one of this process's.
+    unsafe { libc::waitpid(child, &mut state, 0) };
+    assert_eq!(state, 0);
+    database.execute_batch("COMMIT").unwrap();
+    assert_eq!(count(&database), 2);
 }
 
 #[test]
