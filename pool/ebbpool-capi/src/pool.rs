@@ -154,7 +154,7 @@ pub unsafe extern "C" fn ebbpool_pool_destroy(pool: *mut PoolHandle) -> StatusCo
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbpool_pool_free(pool: *mut PoolHandle, number: u64) -> StatusCode {
     // SAFETY: the pointer is that of a pool, as the header requires.
-    unsafe { with_pool(pool, |_, pool| Ok(pool.free(number)?)) }
+    unsafe { with_pool(pool, |_, pool| Ok(pool.free(number).map(drop)?)) }
 }
 
 /// Discards a page's content in memory, so that the next fix reads it from storage. Changes that were not written are

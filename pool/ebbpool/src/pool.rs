@@ -443,9 +443,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Frees a page whose content does not matter any more. It is not written. The pool does not store which pages
-    /// are free: record that in pages of your own, and free them again after opening. Do not fix the page for writing
-    /// until [`allocate`](Self::allocate) returns it again.
+    /// Frees a page whose content does not matter any more. It is not written. Returns true if it was dirty. The pool
+    /// does not store which pages are free: record that in pages of your own, and free them again after opening. Do not
+    /// fix the page for writing until [`allocate`](Self::allocate) returns it again.
     ///
     /// ```
     /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
@@ -459,12 +459,12 @@ impl Pool {
     /// # Errors
     ///
     /// [`PoolError::Latched`] if another guard has it fixed.
-    pub fn free(&self, page: u64) -> Result<(), PoolError> {
-        self.drop_page(page, false)?;
+    pub fn free(&self, page: u64) -> Result<bool, PoolError> {
+        let was_dirty = self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
         self.core.torn_pads.forget(page);
         self.free_pages.lock().insert(page);
-        Ok(())
+        Ok(was_dirty)
     }
 
     /// Discards a page's content in memory, so that the next fix reads the page from storage: changes that were not
@@ -486,10 +486,10 @@ impl Pool {
     ///
     /// [`PoolError::Latched`] if another guard has it fixed.
     pub fn discard(&self, page: u64) -> Result<(), PoolError> {
-        self.drop_page(page, true)
+        self.drop_page(page, true).map(drop)
     }
 
-    fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<(), PoolError> {
+    fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<bool, PoolError> {
         let core = &*self.core;
         let mut waiting = Waiting::new(core);
         loop {
@@ -499,16 +499,17 @@ impl Pool {
                 waiting.for_write(&mut policy, page)?;
             }
             let Some(frame) = core.table.find_locked(page, &core.frames) else {
-                return Ok(());
+                return Ok(false);
             };
             match core.frames.claim_to_drop(frame) {
                 Ok(claimed) => {
-                    if may_be_redone && core.frames.state(frame).is_changed() {
+                    let was_dirty = core.frames.state(frame).is_changed();
+                    if may_be_redone && was_dirty {
                         // Before the page is removed from the dirty pages, where checkpoints look first.
                         core.frames.discarded().note(page, core.frames.first_lsn(frame));
                     }
                     policy.drop_page(claimed, page, core.view());
-                    return Ok(());
+                    return Ok(was_dirty);
                 }
                 Err(LatchRefusal::Empty) => {}
                 Err(LatchRefusal::Busy | LatchRefusal::Abandoned) => {

@@ -264,6 +264,24 @@ fn several_threads_replay_every_reference() {
     }
 }
 
+/// Each page is written once: it reaches storage, or ends, or stays dirty.
+#[test]
+fn a_page_that_ends_beside_a_background_writer_is_counted_once() {
+    let ebbpool = Ebbpool::in_scratch();
+    let mut trace = String::from("# ebbpool.operations=true\n");
+    for page in 0..6000 {
+        trace += &format!("W {page}\n");
+        if page % 64 == 63 {
+            trace += &format!("T {} 40\n", page - 60);
+        }
+    }
+    fs::write(ebbpool.path("ends.txt"), trace).expect("a file");
+    let args = ["replay", "ends.txt", "--file", "pages", "--create", "--frames", "100", "--policy", "cflru", "--background"];
+    let result = ebbpool.json(&args);
+    let count = |name: &str| result[name].as_u64().expect("a count");
+    assert_eq!(count("writes") + count("trimmed") + count("dirty_left"), 6000, "{result}");
+}
+
 #[test]
 fn policies_are_charged_at_one_asymmetry() {
     let ebbpool = Ebbpool::in_scratch();

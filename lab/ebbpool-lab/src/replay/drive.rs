@@ -272,15 +272,15 @@ impl Feeder<'_> {
 
     /// Ends pages while no thread has work: they leave the pool unwritten. Returns how many of them were dirty.
     fn end(&self, pages: impl Iterator<Item = u64>, writes: &mut [u32]) -> Result<u64, ReplayError> {
-        let before = self.pool.stats().dirty;
+        let mut trimmed = 0;
         for page in pages {
             // Nothing is allocated here, so that the page may be fixed again.
-            self.pool.free(page).map_err(ReplayError::Pool)?;
+            trimmed += u64::from(self.pool.free(page).map_err(ReplayError::Pool)?);
             if let Some(writes) = writes.get_mut(page as usize) {
                 *writes = UNKNOWN;
             }
         }
-        Ok((before - self.pool.stats().dirty).into())
+        Ok(trimmed)
     }
 
     /// Sends the current piece to the next thread, and waits if the thread's queue is full.

@@ -96,6 +96,9 @@ fn a_page_that_was_fixed_for_writing_is_not_allocated() {
     assert_eq!((get(&pool, 0), get(&pool, 5)), (42, 43));
     pool.free(7).expect("it is not fixed");
     assert_eq!(pool.allocate().expect("a page").page(), 7);
+    put(&pool, 5, 44).expect("a page");
+    assert!(pool.free(5).expect("it is not fixed"), "it is dirty");
+    assert!(!pool.free(0).expect("it is not fixed"), "it was written");
 }
 
 #[test]
