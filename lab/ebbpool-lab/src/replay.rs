@@ -29,7 +29,7 @@ use crate::lab::Lab;
 use crate::numbers::Number;
 use crate::pricing::DeviceFeatures;
 use crate::run_result::{RunResult, TraceSummary};
-use drive::{FeedOptions, ReplayCounts, ReplayPool};
+use drive::{FeedEvent, FeedOptions, ReplayCounts, ReplayPool};
 use error::LEAST_PAGE_SIZE;
 use ledger::Ledger;
 use survey::TraceSurvey;
@@ -340,9 +340,12 @@ impl ReplaySession<'_> {
                 let ended = ended;
                 self.report_activity(play.policy, pool, &ended);
             });
-            let counts = drive::drive(replay, &options, &mut reader, || {
-                ledger.start_counting();
-                start = Some(CountingStart { stats: pool.stats(), meter: meter.reading(), at: Instant::now() });
+            let counts = drive::drive(replay, &options, &mut reader, |event| match event {
+                FeedEvent::Counting => {
+                    ledger.start_counting();
+                    start = Some(CountingStart { stats: pool.stats(), meter: meter.reading(), at: Instant::now() });
+                }
+                FeedEvent::Trim { first, last } => ledger.record_trim(first, last),
             });
             drop(end);
             counts

@@ -23,15 +23,20 @@ fn engines(ebbpool: &Ebbpool) -> Vec<&'static str> {
     }
 }
 
-const COUNTED: [&str; 18] = [
+const COUNTED: [&str; 20] = [
     "trace", "policy", "frames", "asymmetry", "references", "warmup", "distinct_pages", "hits", "misses", "reads", "writes",
-    "dirty_left", "hit_ratio", "cost", "cluster_switches", "cluster_switch_factor", "padding_reads", "device",
+    "dirty_left", "hit_ratio", "cost", "cluster_switches", "cluster_switch_factor", "padding_reads", "device", "overwrites",
+    "trimmed",
 ];
 
 /// Runs `run` and `replay` with the same arguments, and compares their counts and events.
 fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
-    let run = [&["run", TRACE], shared, &["--events", "run.txt"]].concat();
-    let replay = [&["replay", TRACE], shared, place, &["--events", "replay.txt"]].concat();
+    same_as_run_of(ebbpool, TRACE, shared, place)
+}
+
+fn same_as_run_of(ebbpool: &Ebbpool, trace: &str, shared: &[&str], place: &[&str]) -> Value {
+    let run = [&["run", trace], shared, &["--events", "run.txt"]].concat();
+    let replay = [&["replay", trace], shared, place, &["--events", "replay.txt"]].concat();
     let simulated = ebbpool.json(&run);
     let replayed = ebbpool.json(&replay);
     for name in COUNTED {
@@ -81,6 +86,36 @@ fn policies_of_servers_that_only_replace_have_the_counts_of_run() {
     for policy in ["innodb:max_dirty_pages_pct=100", "sqlite", "postgres", "postgres:rate=1000,bgwriter_lru_maxpages=0"] {
         let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
         same_as_run(&ebbpool, &shared, &["--memory"]);
+    }
+}
+
+#[test]
+fn trims_and_whole_writes_have_the_counts_of_run() {
+    let ebbpool = Ebbpool::in_scratch();
+    let mut trace = String::from("# ebbpool.operations=true\n");
+    let mut dice = 1_u64;
+    let mut draw = |below: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % below
+    };
+    for _ in 0..8000 {
+        let page = draw(300) * draw(300) / 300;
+        trace += &match draw(20) {
+            0..8 => format!("R {page}\n"),
+            8..14 => format!("W {page}\n"),
+            14..18 => format!("O {page}\n"),
+            _ => format!("T {page} {}\n", 1 + draw(6)),
+        };
+    }
+    fs::write(ebbpool.path("operations.txt"), trace).expect("a file");
+    let policies = [
+        "lru", "clock", "cflru", "cfdc", "fd-buffer", "ad-lru", "bplru", "arc", "lirs", "s3-fifo", "cacheus",
+        "auto", "ebb", "postgres",
+    ];
+    for policy in policies {
+        let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
+        let result = same_as_run_of(&ebbpool, "operations.txt", &shared, &["--memory"]);
+        assert!(result["trimmed"].as_u64() > Some(50) && result["overwrites"].as_u64() > Some(100), "{result}");
     }
 }
 

@@ -89,12 +89,20 @@ pub(super) struct FeedOptions<'a> {
     pub(super) verify: bool,
 }
 
-/// Replays the trace. It calls `counting` at the end of the warm-up, when no thread has work.
+/// What happens while no thread has work.
+pub(super) enum FeedEvent {
+    /// The warm-up ends.
+    Counting,
+    /// The trace ends these pages, the last one included.
+    Trim { first: u64, last: u64 },
+}
+
+/// Replays the trace.
 pub(super) fn drive(
     replay: ReplayPool<'_>,
     options: &FeedOptions,
     reader: &mut Reader,
-    counting: impl FnOnce(),
+    note: impl FnMut(FeedEvent),
 ) -> Result<ReplayCounts, LabError> {
     let mut counts = ReplayCounts::new(options)?;
     let mut referenced = PageBitmap::new(options.pages)?;
@@ -107,7 +115,7 @@ pub(super) fn drive(
             threads.push(scope.spawn(move || serve(replay, receiver)));
         }
         let mut feeder = Feeder { pool: replay.pool, threads: &senders, next: 0, piece: Vec::with_capacity(PIECE) };
-        let fed = feeder.feed(options, reader, &mut referenced, &mut counts, counting);
+        let fed = feeder.feed(options, reader, &mut referenced, &mut counts, note);
         drop(senders);
         for thread in threads {
             match thread.join() {
@@ -202,9 +210,9 @@ impl Feeder<'_> {
         reader: &mut Reader,
         referenced: &mut PageBitmap,
         counts: &mut ReplayCounts,
-        counting: impl FnOnce(),
+        mut note: impl FnMut(FeedEvent),
     ) -> Result<(), LabError> {
-        let mut counting = Some(counting);
+        let mut counts_now = false;
         let mut batch = Batch::with_capacity(BATCH);
         let mut last_cluster = None;
         loop {
@@ -212,20 +220,20 @@ impl Feeder<'_> {
             let mut classes = batch.classes.iter();
             let mut trims = batch.trims.iter().peekable();
             for at in 0..=batch.len() {
-                if counts.references == options.warmup
-                    && let Some(counting) = counting.take()
-                {
+                if !counts_now && counts.references == options.warmup {
                     if self.wait_for_all().is_err() {
                         return Ok(());
                     }
-                    counting();
+                    counts_now = true;
+                    note(FeedEvent::Counting);
                 }
                 while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
                     if self.wait_for_all().is_err() {
                         return Ok(());
                     }
                     let trimmed = self.end(referenced.within(trim.first, trim.last), &mut counts.writes)?;
-                    counts.trimmed += if counting.is_none() { trimmed } else { 0 };
+                    counts.trimmed += if counts_now { trimmed } else { 0 };
+                    note(FeedEvent::Trim { first: trim.first, last: trim.last });
                 }
                 let (Some(&page), Some(&write)) = (batch.pages.get(at), batch.writes.get(at)) else {
                     break;
@@ -245,7 +253,7 @@ impl Feeder<'_> {
                         Action::Write | Action::Read => *writes,
                     };
                 }
-                if counting.is_none() {
+                if counts_now {
                     let cluster = page / options.cluster_size;
                     let switches = last_cluster.replace(cluster) != Some(cluster);
                     counts.cluster_switches += u64::from(switches);

@@ -82,6 +82,11 @@ impl Ledger {
         }
     }
 
+    /// Takes pages that the trace ends, the last one included.
+    pub(super) fn record_trim(&self, first: u64, last: u64) {
+        self.state().event(format_args!("trim {first} {}", (last - first).saturating_add(1)));
+    }
+
     /// Takes the pages that the storage is about to write.
     pub(super) fn storage_writes(&self, pages: impl Iterator<Item = u64>) {
         let mut state = self.state();
