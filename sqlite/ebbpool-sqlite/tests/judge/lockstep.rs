@@ -79,6 +79,8 @@ pub struct Lockstep<'a> {
     is_only_full: bool,
     /// The disk had no room for some time, and another program may have taken what the library gave back.
     has_lost_room: bool,
+    /// The power has failed while databases were recovered.
+    was_cut_again: bool,
     /// The disk may have forgotten what a sync that failed had to write.
     may_have_dropped: bool,
     /// Bytes and syncs of both worlds when the database had been made and closed.
@@ -122,6 +124,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_in_doubt: false,
         is_only_full: false,
         has_lost_room: false,
+        was_cut_again: false,
         may_have_dropped: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],

@@ -55,6 +55,7 @@ impl Lockstep<'_> {
     /// world goes on with that.
     pub fn judge(&mut self) -> Run<()> {
         self.tally.recoveries += 1;
+        self.was_cut_again = false;
         let mut found = Vec::new();
         for database in BOTH {
             if self.was_never_made(database) {
@@ -76,6 +77,10 @@ impl Lockstep<'_> {
                 .into());
             }
             found.push(self.recovered(database)?);
+        }
+        if self.was_cut_again {
+            // What was only deleted, or cut off, of the one that was recovered first may be there once more.
+            return self.judge();
         }
         let mut files = crate::machine::Files::new();
         for (database, content) in BOTH.into_iter().zip(found) {
@@ -152,6 +157,7 @@ impl Lockstep<'_> {
                 is_cut = self.bench.ours.take_cut();
             }
             if is_cut {
+                self.was_cut_again = true;
                 for instance in self.bench.instances {
                     // What a fault has left open before the power failed is gone with its process.
                     instance.be_killed();
