@@ -424,7 +424,7 @@ impl LifeState {
         self.model.page(page, |history| history.free = true);
         self.model.state().in_use.remove(&page);
         match self.pool.free(page) {
-            Ok(()) => own.retain(|&other| other != page),
+            Ok(_) => own.retain(|&other| other != page),
             Err(error) => {
                 self.model.page(page, |history| history.free = false);
                 self.model.state().in_use.insert(page);
