@@ -1,5 +1,7 @@
 //! Dense numbers for pages, in order of first appearance.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use prefetch_index::prefetch_index;
 
@@ -19,6 +21,8 @@ pub(crate) struct Ids {
     /// The number + 1 of each page below [`DIRECT`]; 0 where it has none yet.
     direct: Vec<u32>,
     hashed: HashMap<u64, u32>,
+    /// The same in order, once a trim has covered more pages than there are.
+    ordered: Option<BTreeMap<u64, u32>>,
     count: u32,
 }
 
@@ -30,7 +34,7 @@ impl Ids {
 
     /// Calls `each` with the numbers of the pages so far from `first` to `last`.
     #[cold]
-    pub(crate) fn within(&self, first: u64, last: u64, mut each: impl FnMut(u32)) {
+    pub(crate) fn within(&mut self, first: u64, last: u64, mut each: impl FnMut(u32)) {
         let start = usize::try_from(first).unwrap_or(usize::MAX).min(self.direct.len());
         let end = usize::try_from(last.saturating_add(1)).unwrap_or(usize::MAX).clamp(start, self.direct.len());
         self.direct[start..end].iter().filter(|&&entry| entry > 0).for_each(|entry| each(entry - 1));
@@ -38,11 +42,9 @@ impl Ids {
         if last >= first && last - first < self.hashed.len() as u64 {
             (first..=last).filter_map(|page| self.hashed.get(&page)).for_each(|&number| each(number));
         } else if last >= first {
-            let found = self.hashed.iter().filter(|(page, _)| (first..=last).contains(*page));
-            let mut numbers: Vec<u32> = found.map(|(_, &number)| number).collect();
-            // In the same order each time.
-            numbers.sort_unstable();
-            numbers.into_iter().for_each(each);
+            let hashed = &self.hashed;
+            let ordered = self.ordered.get_or_insert_with(|| hashed.iter().map(|(&page, &number)| (page, number)).collect());
+            ordered.range(first..=last).for_each(|(_, &number)| each(number));
         }
     }
 
@@ -70,6 +72,7 @@ impl Ids {
         if page >= DIRECT {
             return *self.hashed.entry(page).or_insert_with(|| {
                 first(page);
+                self.ordered.iter_mut().for_each(|ordered| _ = ordered.insert(page, self.count));
                 self.count += 1;
                 self.count - 1
             });

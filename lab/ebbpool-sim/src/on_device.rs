@@ -282,7 +282,10 @@ impl<O: Observer> Observer for DeviceObserver<O> {
     }
 
     fn trim(&mut self, first: u64, last: u64) {
-        self.owed.retain(|page| !(first..=last).contains(page));
+        match last - first < self.owed.len() as u64 {
+            true => (first..=last).for_each(|page| _ = self.owed.remove(&page)),
+            false => self.owed.retain(|page| !(first..=last).contains(page)),
+        }
         if let Err(failed) = self.device.trim(first, last) {
             self.failed.get_or_insert(failed);
         }

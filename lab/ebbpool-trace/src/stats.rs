@@ -3,6 +3,8 @@
 mod classes;
 mod requests;
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +192,8 @@ pub struct Collector {
     last: Option<u64>,
     /// Dense numbers of pages, in order of first appearance.
     numbers: HashMap<u64, u32>,
+    /// The same in order, once a trim has covered more pages than there are.
+    ordered: Option<BTreeMap<u64, u32>>,
     uses: Vec<PageUses>,
     /// The dense numbers of the references that are added.
     batch: Vec<u32>,
@@ -219,6 +223,7 @@ impl Collector {
             continued: 0,
             last: None,
             numbers: HashMap::new(),
+            ordered: None,
             uses: Vec::new(),
             batch: Vec::new(),
             distances: StackDistances::new(),
@@ -256,6 +261,7 @@ impl Collector {
                 if u64::from(new) == MOST_PAGES {
                     return Err(TraceError::TooManyPages { limit: MOST_PAGES });
                 }
+                self.ordered.iter_mut().for_each(|ordered| _ = ordered.insert(page, number));
                 self.uses.push(PageUses::default());
                 self.at_distance.push(0);
             }
@@ -280,8 +286,10 @@ impl Collector {
                 let numbers = (trim.first..=trim.last).filter_map(|page| self.numbers.get(&page));
                 numbers.for_each(|&number| self.distances.remove(number));
             } else {
-                let ended = self.numbers.iter().filter(|(page, _)| (trim.first..=trim.last).contains(*page));
-                ended.for_each(|(_, &number)| self.distances.remove(number));
+                let numbers = &self.numbers;
+                let ordered =
+                    self.ordered.get_or_insert_with(|| numbers.iter().map(|(&page, &number)| (page, number)).collect());
+                ordered.range(trim.first..=trim.last).for_each(|(_, &number)| self.distances.remove(number));
             }
         }
         self.distances.reference_all(&self.batch[served..], &mut found);
