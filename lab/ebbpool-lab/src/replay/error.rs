@@ -70,9 +70,9 @@ pub enum ReplayError {
         /// The trace.
         trace: String,
     },
-    /// A trace with trims, of whose pages a pool does not say whether they were dirty when the counting began.
+    /// A trace with trims, of whose pages a pool does not record whether they were dirty when the counting began.
     #[error(
-        "{trace}: has trims, and with a warm-up the pages that are dirty at the end can only be left out; name no warm-up, or leave them out"
+        "{trace}: has trims, and a pool does not record which of the pages that end were dirty before the counting began; replay it without a warm-up (--warmup 0)"
     )]
     TrimsAfterWarmup {
         /// The trace.

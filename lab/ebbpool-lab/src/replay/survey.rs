@@ -1,6 +1,6 @@
 //! A first pass over the trace, which determines its length and the pages that the file needs.
 
-use ebbpool_sim::{AtEnd, BufferSize, SimError};
+use ebbpool_sim::{BufferSize, SimError};
 use ebbpool_trace::{Metadata, OptionalColumns, Source};
 use hashbrown::HashSet;
 
@@ -71,7 +71,7 @@ pub(super) fn survey(lab: &Lab, request: &ReplayRequest, source: &Source) -> Res
     if warmup >= references {
         return Err(SimError::AllWarmup { trace: trace(), references, warmup }.into());
     }
-    if has_trims && warmup > 0 && request.at_end == AtEnd::Flush {
+    if has_trims && warmup > 0 {
         return Err(ReplayError::TrimsAfterWarmup { trace: trace() }.into());
     }
     let pages = highest.checked_add(1).ok_or_else(|| ReplayError::PageNumber { trace: trace(), page: highest })?;
