@@ -63,6 +63,7 @@ class Trace:
         references: int | None = None,
         key: bytes | None = None,
         apart: bool = False,
+        by_time: bool = False,
     ) -> None:
         self._source = source
         self._options: dict[str, Any] = {
@@ -79,6 +80,7 @@ class Trace:
             "references": references,
             "key": key,
             "apart": apart,
+            "by_time": by_time,
         }
         self._expected_key: bytes | None = None
         self._native = _open(source, self._options)
@@ -90,13 +92,16 @@ class Trace:
         limit: int | None = None,
         page_size: int | str | None = None,
         apart: bool = False,
+        by_time: bool = False,
     ) -> Trace:
-        """Traces one after the other, as one trace. With `apart` no page of one is a page of another.
+        """Traces one after the other, as one trace, or with `by_time` in the order of their times, which are of one clock. With
+        `apart` no page of one is a page of another.
 
         >>> Trace.concat("zipf:pages=10,refs=20", "zipf:pages=10,refs=30").info().references
         50
         """
-        return Trace(_Parts(tuple(trace_of(part) for part in parts)), skip=skip, limit=limit, page_size=page_size, apart=apart)
+        whole = _Parts(tuple(trace_of(part) for part in parts))
+        return Trace(whole, skip=skip, limit=limit, page_size=page_size, apart=apart, by_time=by_time)
 
     def sample(self, rate: float, grain: int = 1) -> Trace:
         """The references to a share of the pages, chosen by a hash of their numbers: the pages that `curve(sample=rate)`
@@ -159,9 +164,11 @@ class Trace:
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._source, dict(self._options)
         if not _goes_by_name(source):
-            page_size, database_pages, _, _ = self._native.stated()
+            page_size, database_pages, _, below_cache = self._native.stated()
             # The references are those after all options.
+            whole = options["whole_writes"]
             options = {"name": self.name, "page_size": page_size, "database_pages": database_pages}
+            options |= {"below_cache": below_cache or None, "whole_writes": whole}
             return (_of_bytes, (*self._native.bytes(), options))
         return (_of_name, (source, options, self._expected_key))
 
@@ -285,6 +292,7 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         "below_cache": options["below_cache"],
         "whole_writes": options["whole_writes"],
         "apart": options["apart"],
+        "by_time": options["by_time"],
     }
     named = source is None or isinstance(source, (str, os.PathLike, _Parts, _Files, _Sampled))
     if named:
@@ -365,7 +373,7 @@ def generate(name: str, **parameters: object) -> Trace:
     items = ",".join(f"{key.replace('_', '-')}={_spelled(value)}" for key, value in parameters.items())
     text = f"{name}:{items}" if items else name
     trace = Trace.__new__(Trace)
-    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0, "below_cache": None, "whole_writes": False, "apart": False}
+    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0, "below_cache": None, "whole_writes": False, "apart": False, "by_time": False}
     trace._native = _ebbpool.Trace.named(text, reading, True)
     trace._source = text
     trace._options = {}

@@ -141,10 +141,13 @@ pub(crate) struct ReadArgs {
     #[arg(long, help_heading = READING)]
     whole_writes: bool,
     /// Read the named traces as parts of one trace, in this order
-    #[arg(long, help_heading = READING)]
+    #[arg(long, help_heading = READING, group = "joined")]
     concat: bool,
-    /// With --concat: the parts are of several databases, and no page of one is a page of another
-    #[arg(long, help_heading = READING, requires = "concat")]
+    /// Read the named traces, whose times are of one clock, as one trace in the order of these times
+    #[arg(long, help_heading = READING, group = "joined")]
+    merge: bool,
+    /// With --concat and --merge: the parts are of several databases, and no page of one is a page of another
+    #[arg(long, help_heading = READING, requires = "joined")]
     apart: bool,
     /// Skip this many references at the start of each trace
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
@@ -166,6 +169,7 @@ impl ReadArgs {
             below_cache: (self.below_cache || self.above_cache).then_some(self.below_cache),
             whole_writes: self.whole_writes,
             apart: self.apart,
+            by_time: self.merge,
         }
     }
 
@@ -188,16 +192,17 @@ impl ReadArgs {
             ("--above-cache", self.above_cache),
             ("--whole-writes", self.whole_writes),
             ("--concat", self.concat),
+            ("--merge", self.merge),
             ("--apart", self.apart),
         ];
         words.extend(flags.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| (*flag).to_string()));
         words
     }
 
-    /// The named traces, or with `--concat` the single trace whose parts they are.
+    /// The named traces, or with `--concat` or `--merge` the single trace whose parts they are.
     pub(crate) fn sources(&self, traces: &[String]) -> Result<Vec<Source>, Failure> {
         let options = self.options();
-        if self.concat && !traces.is_empty() {
+        if (self.concat || self.merge) && !traces.is_empty() {
             return Ok(vec![Source::concat(traces, &options)?]);
         }
         let parse = |trace: &String| Source::parse_with(trace, &options);
@@ -209,7 +214,7 @@ impl ReadArgs {
         match <[Source; 1]>::try_from(self.sources(traces)?) {
             Ok([source]) => Ok(source),
             Err(sources) => Err(Failure::Usage(format!(
-                "this command takes one trace, and {} are named; if they are parts of one trace, add --concat",
+                "this command takes one trace, and {} are named; if they are parts of one trace, add --concat, or --merge for the order of their times",
                 sources.len()
             ))),
         }

@@ -388,9 +388,7 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     }
     let metadata = reader.metadata();
     let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
-    if reader.has_operations() {
-        writer.expect_operations();
-    }
+    writer.expect(reader.columns());
     let mut omits_operations = false;
     for_each_batch(&mut reader, source.label(), |batch| {
         omits_operations |= !format.keeps_operations() && (!batch.trims.is_empty() || batch.whole.contains(&true));

@@ -93,7 +93,7 @@ impl ReferenceStream for SampledStream {
             for at in 0..=self.read.len() {
                 // A page outside of the sample is never referenced, so its end does no harm.
                 while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
-                    batch.trim(trim.first, trim.last);
+                    batch.trim(trim.first, trim.last, trim.time_us);
                 }
                 if let Some(&page) = self.read.pages.get(at)
                     && self.sample.contains(page)

@@ -234,7 +234,7 @@ impl Decoder {
             );
             numbered = to;
         };
-        for &Trim { before, first, last } in &self.batch.trims {
+        for &Trim { before, first, last, .. } in &self.batch.trims {
             number(&mut self.ids, before);
             let position = self.served as usize + before;
             self.ids.within(first, last, |id| ends.push((position, id)));

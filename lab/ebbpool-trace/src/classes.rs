@@ -111,8 +111,8 @@ impl<K: Hash + Eq + Clone> ClassNumbers<K> {
 #[derive(Debug, Default)]
 pub(crate) struct CommonClasses {
     numbers: ClassNumbers<String>,
-    /// The common number of each class of the current part.
-    of_current: HashMap<u32, u32>,
+    /// The common number of each class of each part.
+    of_parts: HashMap<(usize, u32), u32>,
 }
 
 impl CommonClasses {
@@ -123,21 +123,16 @@ impl CommonClasses {
         }
     }
 
-    /// Ends the current part; the next one has numbers of its own.
-    pub(crate) fn next_part(&mut self) {
-        self.of_current.clear();
-    }
-
-    /// Gives `classes` of the current part their common numbers; `own` has the names of that part.
-    pub(crate) fn renumber(&mut self, classes: &mut [u32], own: impl Fn() -> Option<PageClasses>) {
+    /// Gives `classes` of a part their common numbers; `own` has the names of that part.
+    pub(crate) fn renumber(&mut self, part: usize, classes: &mut [u32], own: impl Fn() -> Option<PageClasses>) {
         for class in classes.iter_mut().filter(|class| **class > 0) {
-            *class = match self.of_current.get(class) {
+            *class = match self.of_parts.get(&(part, *class)) {
                 Some(&number) => number,
                 None => {
                     let own = own().unwrap_or_default();
                     let name = own.name(*class).map_or_else(|| class.to_string(), str::to_owned);
                     let number = self.numbers.number(&name, || name.clone()).unwrap_or(0);
-                    self.of_current.insert(*class, number);
+                    self.of_parts.insert((part, *class), number);
                     number
                 }
             };
@@ -172,11 +167,10 @@ mod tests {
         common.enter(&first);
         common.enter(&second);
         let mut classes = [2, 0, 1, 7];
-        common.renumber(&mut classes, || Some(first.clone()));
+        common.renumber(0, &mut classes, || Some(first.clone()));
         assert_eq!(classes, [2, 0, 1, 4]);
-        common.next_part();
         let mut classes = [2, 1, 7];
-        common.renumber(&mut classes, || Some(second.clone()));
+        common.renumber(1, &mut classes, || Some(second.clone()));
         assert_eq!(classes, [3, 2, 4]);
         assert_eq!(common.classes(), names(&["a", "b", "c", "7"]));
     }

@@ -30,6 +30,7 @@ impl ContentHasher {
             below_cache,
             whole_writes,
             apart,
+            by_time,
         } = options;
         let mut hasher = ContentHasher(blake3::Hasher::new());
         hasher.field("ebbpool trace", b"1");
@@ -52,6 +53,9 @@ impl ContentHasher {
         }
         if *apart {
             hasher.field("apart", b"");
+        }
+        if *by_time {
+            hasher.field("by time", b"");
         }
         hasher
     }

@@ -11,12 +11,17 @@ use crate::reference::{Batch, OptionalColumns, PageClasses};
 /// reference. A larger page becomes the smaller pages that it consists of, each
 /// referenced once, in order.
 pub(crate) fn fold(opened: OpenedTrace, label: &str, requested: u64) -> Result<OpenedTrace, TraceError> {
-    let OpenedTrace { decoder, mut metadata, references, notes } = opened;
+    let OpenedTrace { decoder, mut metadata, references, mut notes } = opened;
     let stated = metadata.page_size.replace(requested).unwrap_or(requested);
     let (decoder, references): (Box<dyn Decode>, _) = if stated == requested {
         (decoder, references)
     } else if stated != 0 && requested.is_multiple_of(stated) {
         let pages = requested / stated;
+        if decoder.columns().operations {
+            notes.push(format!(
+                "{label}: pages of {stated} bytes become parts of pages of {requested}: no write replaces all of its page (--whole-writes if each does), and a trim ends the pages that it covers as a whole"
+            ));
+        }
         metadata.database_pages = metadata.database_pages.map(|all| all.div_ceil(pages));
         (Box::new(MergedPages { decoder, pages }), references)
     } else if requested != 0 && stated.is_multiple_of(requested) && stated != 0 {
@@ -109,7 +114,8 @@ impl Decode for SplitPages {
             while let Some(trim) = self.whole.trims.get(self.trim).filter(|trim| trim.before <= self.at) {
                 // Pages beyond the last number have no parts.
                 if let Ok(first) = self.first_part(trim.first) {
-                    batch.trim(first, self.first_part(trim.last).map_or(u64::MAX, |last| last + (self.parts - 1)));
+                    let last = self.first_part(trim.last).map_or(u64::MAX, |last| last + (self.parts - 1));
+                    batch.trim(first, last, trim.time_us);
                 }
                 self.trim += 1;
             }

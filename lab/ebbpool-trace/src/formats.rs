@@ -147,8 +147,8 @@ pub(crate) trait Decode: Send {
 pub(crate) trait Encode: Send {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
-    /// Makes room for trims and writes of whole pages, if the format stores them; called before the first batch.
-    fn expect_operations(&mut self) {}
+    /// Makes room for these columns, if the format stores them; called before the first batch.
+    fn expect(&mut self, _columns: OptionalColumns) {}
 
     /// Names the classes 1, 2, 3, …, if the format stores names.
     fn name_classes(&mut self, _names: &[String]) {}

@@ -67,6 +67,11 @@ impl Reader {
         Decode::columns(self).operations
     }
 
+    /// The columns that the batches may have, of those that the reader was opened with.
+    pub fn columns(&self) -> OptionalColumns {
+        Decode::columns(self)
+    }
+
     /// The total number of references, if it is known beforehand: for Parquet,
     /// uncompressed u32 and generators.
     pub fn references(&self) -> Option<u64> {

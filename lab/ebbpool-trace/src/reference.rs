@@ -34,6 +34,8 @@ pub struct Trim {
     pub first: u64,
     /// The last of the pages, not below the first.
     pub last: u64,
+    /// When the pages ended, as of a [reference](RequestDetail::time_us); 0 where the batch has no requests.
+    pub time_us: u64,
 }
 
 /// What a trace says of one reference besides page and write.
@@ -140,9 +142,9 @@ impl Batch {
         self.requests.extend(other.requests.get(at));
     }
 
-    /// Appends the end of these pages.
-    pub fn trim(&mut self, first: u64, last: u64) {
-        self.trims.push(Trim { before: self.len(), first, last });
+    /// Appends the end of these pages at this time, in µs.
+    pub fn trim(&mut self, first: u64, last: u64, time_us: u64) {
+        self.trims.push(Trim { before: self.len(), first, last, time_us });
     }
 
     /// Makes room for `references` more references.

@@ -10,7 +10,7 @@ use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
 use crate::columns::Columns;
-use crate::concat::concat;
+use crate::concat::{Joining, concat};
 use crate::content::ContentHasher;
 use crate::error::TraceError;
 use crate::fold::fold;
@@ -27,7 +27,7 @@ use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
 ///    `page_size`
 /// 2. leave out at most `bad_lines` malformed lines, over all parts together
 /// 3. fold pages to `page_size`, each part by the page size that it states
-/// 4. put the parts together
+/// 4. put the parts together, one after the other or by time
 /// 5. drop the first `skip` references, then stop after `limit`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
@@ -51,6 +51,8 @@ pub struct ReadOptions {
     /// True if the parts of a trace are of several databases: no page of one is one of another. Otherwise equal page numbers are
     /// the same page.
     pub apart: bool,
+    /// True if the references of several parts come in the order of their times, of one clock, and not part by part.
+    pub by_time: bool,
 }
 
 /// The name of standard input as a trace.
@@ -270,14 +272,17 @@ impl Source {
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
         let bad_lines = BadLines::new(options.bad_lines, left_out);
-        let names: (VolumeNames, VolumeNames) = Default::default();
+        let names = [(), ()].map(|()| VolumeNames::new(options.by_time)).into();
         let mut opened = if parts.len() == 1 {
             self.open_part(0, &bad_lines, &names, columns)?
         } else {
             let (source, names) = (self.clone(), names.clone());
             let is_one = parts.iter().all(|part| part.label == parts[0].label);
+            let (apart, by_time) = (options.apart, options.by_time);
+            let joining = Joining { parts: parts.len(), apart, is_one, by_time, requests: columns.requests };
+            let columns = OptionalColumns { requests: columns.requests || by_time, ..columns };
             let open = move |part| source.open_part(part, &bad_lines, &names, columns);
-            concat((parts.len(), options.apart, is_one), Box::new(open))?
+            concat(joining, Box::new(open))?
         };
         opened.metadata.own_numbers |= names.0.are_used() || names.1.are_used();
         Ok(Reader::new(opened, options, columns))

@@ -7,7 +7,7 @@ use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, Format, WriteTarget};
 use crate::output::OutputFile;
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 
 /// Writes a trace into a file.
 ///
@@ -107,10 +107,10 @@ impl Writer {
         Ok(Writer { encoder, references: 0 })
     }
 
-    /// Says, before the first batch, that batches may have [trims and writes of whole pages](Batch::trims); native and text store
-    /// these, other formats omit them.
-    pub fn expect_operations(&mut self) {
-        self.encoder.expect_operations();
+    /// Says, before the first batch, which columns batches may have: native stores [times and rings](Batch::requests), native and
+    /// text [trims and writes of whole pages](Batch::trims); other formats omit them.
+    pub fn expect(&mut self, columns: OptionalColumns) {
+        self.encoder.expect(columns);
     }
 
     /// Appends references.

@@ -38,6 +38,7 @@ pub(crate) struct Reading {
     below_cache: Option<bool>,
     whole_writes: bool,
     apart: bool,
+    by_time: bool,
 }
 
 impl Reading {
@@ -64,6 +65,7 @@ impl Reading {
             below_cache: self.below_cache,
             whole_writes: self.whole_writes,
             apart: self.apart,
+            by_time: self.by_time,
         })
     }
 }
@@ -300,9 +302,7 @@ impl Trace {
             let (metadata, classes) = (reader.metadata(), reader.classes());
             let classes = classes.as_ref();
             let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;
-            if reader.has_operations() {
-                writer.expect_operations();
-            }
+            writer.expect(reader.columns());
             lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| writer.write(batch))?;
             if let Some(classes) = reader.classes() {
                 writer.name_classes(classes.names());

@@ -18,7 +18,7 @@ use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, RunFormat, Spelled
 #[derive(Args)]
 pub(crate) struct AdviseArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
-    /// several with --concat [default: the TPC-C sample]
+    /// several with --concat or --merge [default: the TPC-C sample]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
     /// The device: a name of 'ebbpool devices', your own profile, or a simulated device, flash:…

@@ -9,7 +9,7 @@ use crate::shared_args::{AsymmetryList, AtEndArgs, ReadArgs, RunFormat, ThreadAr
 #[derive(Args)]
 pub(crate) struct BoundArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
-    /// several with --concat
+    /// several with --concat or --merge
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB

@@ -21,7 +21,7 @@ pub(crate) struct CompareArgs {
         default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=1000),
         requires = "traces",
-        conflicts_with = "concat"
+        conflicts_with = "joined"
     )]
     pub(crate) seeds: u64,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy

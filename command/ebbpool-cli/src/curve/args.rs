@@ -12,7 +12,7 @@ use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
 #[derive(Args)]
 pub(crate) struct CurveArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
-    /// several with --concat [default: the TPC-C sample]
+    /// several with --concat or --merge [default: the TPC-C sample]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy

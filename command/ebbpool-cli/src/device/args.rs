@@ -36,7 +36,7 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct DeviceReplayArgs {
-    /// A trace: a file, - for standard input, or a generator; several with --concat
+    /// A trace: a file, - for standard input, or a generator; several with --concat or --merge
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// The device: flash:PROFILE[,PARAMETER=VALUE…]; PROFILE is a chip's name or a TOML file

@@ -14,7 +14,7 @@ use crate::shared_args::{AtEndArgs, ReadArgs, RunFormat};
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
-    /// several with --concat
+    /// several with --concat or --merge
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// The file or block device for the pages: one that an earlier replay created, or a new one with

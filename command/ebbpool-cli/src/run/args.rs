@@ -12,7 +12,7 @@ use crate::shared_args::{CountingArgs, RunFormat};
 #[derive(Args)]
 pub(crate) struct RunArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
-    /// several with --concat
+    /// several with --concat or --merge
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// The policy, such as lru or cfdc:window=0.5,cluster=16

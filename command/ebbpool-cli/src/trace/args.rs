@@ -39,6 +39,7 @@ Examples:
   ebbpool trace convert my.txt my.parquet
   ebbpool trace convert big.u32.zst part.parquet --skip 1000000 --limit 500000
   ebbpool trace convert monday.csv tuesday.csv week.parquet --concat
+  ebbpool trace convert Financial1.spc Financial2.spc both.parquet --merge --apart --page-size 4k
   ebbpool trace convert big.u32.zst small.parquet --sample 1%
   ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst"
     )]
@@ -68,7 +69,7 @@ pub(crate) struct ShapesArgs {
 
 #[derive(Args)]
 pub(crate) struct InfoArgs {
-    /// A trace: a file, - for standard input, or a generator; several with --concat
+    /// A trace: a file, - for standard input, or a generator; several with --concat or --merge
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
     /// Output format
@@ -80,7 +81,7 @@ pub(crate) struct InfoArgs {
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
-    /// FROM: a trace: a file, - for standard input, or a generator; several with --concat.
+    /// FROM: a trace: a file, - for standard input, or a generator; several with --concat or --merge.
     /// TO: the file to write, its name determines format and compression; or - for standard output, with --to-format
     // One list, because clap accepts a separate last argument only if no option stands before it.
     #[arg(value_name = "FROM… TO", required = true)]

@@ -39,6 +39,7 @@ pub fn prepare() -> Ebbpool {
         ("disk.blkparse", "8,16 0 1 0.000000001 7 Q WS 15 + 2 [dd]\n"),
         ("requests.iolog", "fio version 2 iolog\na write 4095 2\n"),
         ("Financial1.spc", "0,15,1024,w,0.026214\n"),
+        ("Financial2.spc", "0,8,4096,r,0.020001\n"),
     ] {
         ebbpool.file(name, content);
     }

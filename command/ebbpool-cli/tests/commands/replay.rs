@@ -109,8 +109,8 @@ fn trims_and_whole_writes_have_the_counts_of_run() {
     }
     fs::write(ebbpool.path("operations.txt"), trace).expect("a file");
     let policies = [
-        "lru", "clock", "cflru", "cfdc", "fd-buffer", "ad-lru", "bplru", "arc", "lirs", "s3-fifo", "cacheus",
-        "auto", "ebb", "postgres",
+        "lru", "clock", "cflru", "cfdc", "fd-buffer", "ad-lru", "bplru", "arc", "lirs", "s3-fifo", "cacheus", "auto", "ebb",
+        "postgres",
     ];
     for policy in policies {
         let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];

@@ -68,10 +68,11 @@ impl Extent {
     }
 
     /// Those of a trim, which may go on to the end of everything, in a volume.
-    pub(super) fn within_volume(self) -> Extent {
+    pub(super) fn within_volume(self) -> Option<Extent> {
         let last = VOLUME - 1;
         let until = |pages: RangeInclusive<u64>| *pages.start()..=(*pages.end()).min(last);
-        Extent { pages: until(self.pages), whole: self.whole.map(until).filter(|whole| !whole.is_empty()) }
+        let within = Extent { pages: until(self.pages), whole: self.whole.map(until).filter(|whole| !whole.is_empty()) };
+        Some(within).filter(|within| !within.pages.is_empty())
     }
 
     /// The pages in a volume; `None` if they lie beyond its own, or there are too many volumes.
@@ -132,8 +133,7 @@ impl PendingRequest {
 
     /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<ForeignRequest>) {
-        let timed = request.as_ref().filter(|request| request.action != Action::Trim);
-        let time = timed.and_then(|request| request.time_us);
+        let time = request.as_ref().and_then(|request| request.time_us);
         self.now = self.now.max(time.unwrap_or(0));
         self.pages = request.as_ref().filter(|request| request.repeat > 1).map(|request| request.extent.pages.clone());
         self.request = request;
@@ -150,7 +150,8 @@ impl PendingRequest {
         match (*action, whole) {
             (Action::Trim, whole) => {
                 if let Some(whole) = whole {
-                    batch.trim(*whole.start(), *whole.end());
+                    let time = if self.columns.requests { self.now } else { 0 };
+                    batch.trim(*whole.start(), *whole.end(), time);
                 }
                 self.request = None;
                 return true;
@@ -223,8 +224,16 @@ impl Volumes {
             return Err("at most 65536 volumes");
         }
         let offset = u128::from(offset) * u128::from(unit);
-        Extent::of_bytes(offset, bytes, self.page_size)
-            .map(|extent| if action == Action::Trim { extent.within_volume() } else { extent })
+        let extent = Extent::of_bytes(offset, bytes, self.page_size);
+        let extent = match action {
+            Action::Trim => match extent.and_then(Extent::within_volume) {
+                // No page that a trace can have.
+                None => return Ok(None),
+                within => within,
+            },
+            Action::Read | Action::Write => extent,
+        };
+        extent
             .and_then(|extent| extent.in_volume(volume))
             .map(|extent| Some(ForeignRequest::new(extent, action)))
             .ok_or("an offset below 2^48 pages")
@@ -256,12 +265,22 @@ impl VolumeClasses {
 
 /// The names of volumes that one reading of a trace has met, in all of its parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VolumeNames(Arc<Mutex<HashMap<Vec<u8>, u64>>>, Arc<AtomicBool>);
+pub(crate) struct VolumeNames {
+    numbers: Arc<Mutex<HashMap<Vec<u8>, u64>>>,
+    are_used: Arc<AtomicBool>,
+    /// True if a part may be read before earlier references of another one.
+    are_mixed: bool,
+}
 
 impl VolumeNames {
+    /// Of a trace whose parts are merged by time, or come one after the other.
+    pub(crate) fn new(are_mixed: bool) -> VolumeNames {
+        VolumeNames { are_mixed, ..VolumeNames::default() }
+    }
+
     /// True if a part has pages with such numbers.
     pub(crate) fn are_used(&self) -> bool {
-        self.1.load(Ordering::Relaxed)
+        self.are_used.load(Ordering::Relaxed)
     }
 }
 
@@ -276,15 +295,15 @@ pub(super) struct Names {
 impl Names {
     /// Goes on where the parts before have ended: the same name means the same volume.
     pub(super) fn of_reading(numbers: &VolumeNames) -> Names {
-        numbers.1.store(true, Ordering::Relaxed);
+        numbers.are_used.store(true, Ordering::Relaxed);
         Names { numbers: numbers.clone(), ..Names::default() }
     }
 
     /// The number of a name that such a request has: a trim of pages that were never referenced numbers nothing, and ends nothing.
     pub(super) fn number_for(&mut self, name: &[u8], action: Action) -> Option<u64> {
         match action {
-            Action::Trim => lock(&self.numbers.0).get(name).copied(),
-            Action::Read | Action::Write => Some(self.number(name)),
+            Action::Trim if !self.numbers.are_mixed => lock(&self.numbers.numbers).get(name).copied(),
+            _ => Some(self.number(name)),
         }
     }
 
@@ -294,7 +313,7 @@ impl Names {
         if let Some(number) = self.last_number.filter(|_| self.last == name) {
             return number;
         }
-        let mut numbers = lock(&self.numbers.0);
+        let mut numbers = lock(&self.numbers.numbers);
         let next = numbers.len() as u64;
         let number = *numbers.entry_ref(name).or_insert(next);
         self.last.clear();
@@ -327,6 +346,9 @@ mod tests {
         assert!(pages(0, (0, 1), LONGEST_REQUEST).is_ok());
         assert!(pages(0, (0, 1), LONGEST_REQUEST + 1).is_err());
         assert!(pages(0, (u64::MAX, 512), 512).is_err());
+        for beyond in [VOLUME, u64::MAX / 4096, u64::MAX] {
+            assert_eq!(volumes.request(1, (beyond, 4096), 4096, Action::Trim), Ok(None));
+        }
     }
 
     #[test]

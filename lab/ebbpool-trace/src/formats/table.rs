@@ -937,7 +937,10 @@ impl<R: Rows> TableDecoder<R> {
         };
         let last = *request.extent.pages.end();
         let extent = match request.action {
-            Action::Trim => request.extent.within_volume(),
+            Action::Trim => match request.extent.within_volume() {
+                None => return Ok(None),
+                Some(within) => within,
+            },
             Action::Read | Action::Write => request.extent,
         };
         let extent = extent.in_volume(volume).ok_or_else(|| {

@@ -236,7 +236,7 @@ impl Decode for TextDecoder {
                 NextLine::Line(Some(Line::Reference { page, write })) => batch.push(page, write),
                 NextLine::Line(Some(Line::Whole(page))) if self.asks_operations => batch.push_whole(page),
                 NextLine::Line(Some(Line::Whole(page))) => batch.push(page, true),
-                NextLine::Line(Some(Line::Trim(first, last))) if self.asks_operations => batch.trim(first, last),
+                NextLine::Line(Some(Line::Trim(first, last))) if self.asks_operations => batch.trim(first, last, 0),
                 NextLine::Line(Some(Line::Trim(..)) | None) => {}
                 NextLine::End => break,
             }
@@ -335,8 +335,10 @@ impl Encode for TextEncoder {
         Ok(())
     }
 
-    fn expect_operations(&mut self) {
-        self.lines.extend_from_slice(format!("# ebbpool.{OPERATIONS}=true\n").as_bytes());
+    fn expect(&mut self, columns: OptionalColumns) {
+        if columns.operations {
+            self.lines.extend_from_slice(format!("# ebbpool.{OPERATIONS}=true\n").as_bytes());
+        }
     }
 
     fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {

@@ -389,7 +389,7 @@ fn any_operations() -> impl Strategy<Value = Batch> {
         let mut all = Batch::new();
         for (page, other, kind) in steps {
             match kind {
-                0 => all.trim(page.min(other), page.max(other)),
+                0 => all.trim(page.min(other), page.max(other), 0),
                 1 => all.push_whole(page),
                 kind => all.push(page, kind < 4),
             }
@@ -414,7 +414,7 @@ proptest! {
         for format in [Format::Native, Format::Text] {
             let path = directory.path().join(format!("t.{}", format.extensions()[0]));
             let mut writer = Writer::create(&path, format, &Metadata::default()).unwrap();
-            writer.expect_operations();
+            writer.expect(OptionalColumns::OPERATIONS);
             writer.write(&all).unwrap();
             prop_assert_eq!(writer.finish().unwrap().references, all.len() as u64);
             let named = path.to_str().unwrap();
@@ -449,7 +449,7 @@ proptest! {
         let mut small = all.clone();
         small.pages.iter_mut().for_each(|page| *page %= 1 << 41);
         let mut writer = Writer::create(&path, Format::Text, &metadata).unwrap();
-        writer.expect_operations();
+        writer.expect(OptionalColumns::OPERATIONS);
         writer.write(&small).unwrap();
         writer.finish().unwrap();
         let of = |page_size| {
@@ -498,7 +498,7 @@ fn requests_say_which_pages_they_replace_and_end() {
     expected.push(2, true);
     expected.push(1, false);
     let without = expected.clone();
-    expected.trim(1, 2);
+    expected.trim(1, 2, 0);
     let fio = "fio version 2 iolog\na add\na open\nb trim 0 4096\na write 2048 8192\na read 4096 4096\na trim 2048 10240\n";
     assert_eq!(of("a.iolog", fio), expected);
     let blkparse = "8,0 1 1 0.000000001 9 Q W 4 + 16 [x]\n8,0 1 2 0.1 9 Q R 8 + 8 [x]\n8,0 1 3 0.2 9 Q D 4 + 20 [x]\n8,0 1 3 0.2 9 Q D 4 + 8 [x]\n";
@@ -506,7 +506,7 @@ fn requests_say_which_pages_they_replace_and_end() {
     let zoned = "8,0 1 1 0.0 9 Q WS 0 + 8 [x]\n8,0 1 2 0.1 9 Q ZR 0 + 16 [x]\n8,0 1 3 0.2 9 Q ZAS 8 + 8 [x]\n8,0 1 3 0.2 9 Q ZO 0 + 16 [x]\n";
     let mut zones = Batch::new();
     zones.push_whole(0);
-    zones.trim(0, 1);
+    zones.trim(0, 1, 0);
     zones.push_whole(1);
     assert_eq!(of("z.blkparse", zoned), zones);
     assert_eq!(of("a.spc", "0,4,8192,w,0.1\n0,8,4096,r,0.2\n"), without);

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use ebbpool_trace::stats::TraceStatistics;
-use ebbpool_trace::{Batch, OptionalColumns, ReadOptions, Source};
+use ebbpool_trace::{Batch, Format, OptionalColumns, ReadOptions, Source, Writer};
 
 const SPC: &str = "0,15,1024,w,0.026214\n1,8,4096,R,1.5,more\n0,7,512,r,2.5\n";
 
@@ -80,6 +80,107 @@ fn timed(source: &Source, max: usize) -> (Vec<u64>, Vec<u64>) {
     (pages, times)
 }
 
+/// What happened at a time: a reference, or the end of pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Event {
+    Reference(u64, bool),
+    End(u64, u64),
+}
+
+/// The events of a trace, with their times.
+fn events(source: &Source, max: usize) -> Vec<(u64, Event)> {
+    let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
+    let (mut events, mut batch) = (Vec::new(), Batch::new());
+    while reader.next_batch(&mut batch, max).unwrap() {
+        let mut trims = batch.trims.iter().peekable();
+        for at in 0..=batch.len() {
+            while let Some(trim) = trims.next_if(|trim| trim.before <= at) {
+                events.push((trim.time_us, Event::End(trim.first, trim.last)));
+            }
+            if at < batch.len() {
+                events.push((batch.requests[at].time_us, Event::Reference(batch.pages[at], batch.writes[at])));
+            }
+        }
+    }
+    events
+}
+
+#[test]
+fn parts_are_merged_by_their_times() {
+    let directory = tempfile::tempdir().unwrap();
+    let columns = "volume=dev,offset=off,size=len,write=op:W,read=op:R,trim=op:T,time=us:us";
+    let mut state = 7_u64;
+    let mut below = |most: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % most
+    };
+    for (parts, length) in [(1, 40), (2, 900), (3, 5000), (9, 60)] {
+        let (mut names, mut all) = (Vec::new(), Vec::new());
+        // The devices in the order in which the parts are read first: all parts begin with theirs.
+        for part in 0..parts {
+            let (mut text, mut now) = (String::from("us,dev,op,off,len\n"), below(2000));
+            for line in 0..length {
+                now += below(4) * below(300);
+                let (device, page, pages) = (below(3), below(50), 1 + below(3));
+                let device = if line == 0 { part % 3 } else { device };
+                let op = if line == 0 { 'R' } else { char::from(b"RRWWT"[below(5) as usize]) };
+                text += &format!("{now},d{device},{op},{},{}\n", page * 4096, pages * 4096);
+                let page = page + (device << 48);
+                match op {
+                    'T' => all.push((now, part, Event::End(page, page + pages - 1))),
+                    _ => all.extend((page..page + pages).map(|page| (now, part, Event::Reference(page, op == 'W')))),
+                }
+            }
+            let path = directory.path().join(format!("{part}.csv"));
+            fs::write(&path, text).unwrap();
+            names.push(path.to_str().unwrap().to_owned());
+        }
+        all.sort_by_key(|(time, part, _)| (*time, *part));
+        let expected: Vec<_> = all.iter().map(|(time, _, event)| (*time, *event)).collect();
+        let options = ReadOptions { by_time: true, ..options(columns) };
+        for max in [1, 17, 4096] {
+            let merged = Source::concat(&names, &options).unwrap();
+            assert!(events(&merged, max) == expected, "{parts} parts, {max} at a time");
+        }
+        // A file of the native format keeps times and ends.
+        let stored: Vec<String> = (0..parts)
+            .map(|part| directory.path().join(format!("{part}.parquet")))
+            .map(|path| path.to_str().unwrap().to_owned())
+            .collect();
+        for (name, path) in names.iter().zip(&stored) {
+            let source = self::source(Path::new(name), columns);
+            let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
+            let mut writer = Writer::create(Path::new(path), Format::Native, reader.metadata()).unwrap();
+            writer.expect(reader.columns());
+            let mut batch = Batch::new();
+            while reader.next_batch(&mut batch, 1000).unwrap() {
+                writer.write(&batch).unwrap();
+            }
+            writer.finish().unwrap();
+            assert_eq!(events(&self::source(Path::new(path), ""), 99), events(&source, 4096));
+        }
+        // What is not asked for is not there.
+        let mut batch = Batch::new();
+        let mut reader = Source::concat(&names, &options).unwrap().open().unwrap();
+        assert!(reader.next_batch(&mut batch, 50).unwrap());
+        assert!(batch.requests.is_empty() && batch.trims.is_empty());
+    }
+    // Without times, or with other clocks, nothing is merged.
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (text, date) = (file("a.txt", "R 1\n"), file("date.csv", "us,dev,op,off,len\n1700000000000000,d,R,0,1\n"));
+    let early = file("early.csv", "us,dev,op,off,len\n7000000,d,R,0,1\n");
+    let by_time = ReadOptions { by_time: true, ..ReadOptions::default() };
+    let error = Source::concat(&[text.clone(), text], &by_time).unwrap().open().err().unwrap().to_string();
+    assert!(error.contains("part 1 has no times"), "{error}");
+    let by_time = ReadOptions { by_time: true, ..options(columns) };
+    let error = Source::concat(&[date, early], &by_time).unwrap().open().err().unwrap().to_string();
+    assert!(error.contains("part 2 begins at 7 s, part 1 1700000000 s after 1970"), "{error}");
+}
+
 #[test]
 fn the_times_of_requests_are_those_of_their_pages() {
     let directory = tempfile::tempdir().unwrap();
@@ -99,8 +200,8 @@ fn the_times_of_requests_are_those_of_their_pages() {
             "a.blkparse",
             BLKPARSE.as_bytes(),
             vec![1, 2, volume + 100, 0],
-            // The events of several processors need not be in order.
-            vec![0, 0, 1_000_000, 1_000_000],
+            // The events of several processors need not be in order: the last one follows a discard.
+            vec![0, 0, 1_000_000, 2_000_001],
         ),
         ("a.vscsi", &one, vec![1, 2, 1, 10], vec![1_000_000, 1_000_000, 1_000_002, 1_000_900]),
         ("b.vscsi", &two, vec![1, 2, 1, 10], vec![1_000_000, 1_000_000, 1_000_002, 1_000_900]),

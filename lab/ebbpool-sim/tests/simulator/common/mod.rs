@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use ebbpool_model::workload::RandomWorkload;
 use ebbpool_sim::{PassControl, SimCell};
-use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Source, Trim, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, PageClasses, RequestDetail, Source, Trim, Writer};
 use tempfile::TempDir;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
@@ -146,10 +146,10 @@ pub fn file_with(trace: &[(u64, bool)], operations: &Operations, name: &str) -> 
     }
     let Operations { whole, trims } = operations;
     if !(whole.is_empty() && trims.is_empty()) {
-        writer.expect_operations();
+        writer.expect(OptionalColumns::OPERATIONS);
     }
     batch.whole.clone_from(whole);
-    batch.trims = trims.iter().map(|&(before, first, last)| Trim { before, first, last }).collect();
+    batch.trims = trims.iter().map(|&(before, first, last)| Trim { before, first, last, time_us: 0 }).collect();
     writer.write(&batch).and_then(|()| writer.finish()).expect("room for a trace");
     let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
     (directory, source)

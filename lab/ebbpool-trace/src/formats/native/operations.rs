@@ -127,7 +127,8 @@ impl OperationDecoder {
             let first = batch.pages[at];
             if pages > 0 {
                 if self.asked {
-                    batch.trims.push(Trim { before: end, first, last: first.saturating_add(pages - 1) });
+                    let time_us = batch.requests.get(at).map_or(0, |request| request.time_us);
+                    batch.trims.push(Trim { before: end, first, last: first.saturating_add(pages - 1), time_us });
                 }
                 continue;
             }

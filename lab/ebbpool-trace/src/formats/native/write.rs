@@ -18,7 +18,7 @@ use super::{BELOW_CACHE, DATABASE_PAGES, NAME, OWN_NUMBERS, PAGE_SIZE, classes};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, WriteTarget};
-use crate::reference::{Batch, PageClasses, RequestDetail, Trim};
+use crate::reference::{Batch, OptionalColumns, PageClasses, RequestDetail, Trim};
 
 /// References in a row group, which is also one Parquet page per column because the
 /// compressor finds repetitions only within a page.
@@ -39,7 +39,7 @@ struct NativeEncoder {
     /// `None` if there is no column of classes.
     classes: Option<Vec<i32>>,
     names: Option<Vec<String>>,
-    /// `None` if there are no columns of times and rings.
+    /// `None` if there are no columns of times and rings. Unless they are expected the first references decide.
     requests: Option<RequestValues>,
     /// `None` if there are no columns of trims and writes of whole pages.
     operations: Option<OperationValues>,
@@ -298,7 +298,7 @@ impl NativeEncoder {
                 classes.push(0);
             }
             if let Some(requests) = &mut self.requests {
-                requests.extend(&[], self.pages.len());
+                requests.extend(&[RequestDetail { time_us: trim.time_us, bypass: 0 }], self.pages.len());
             }
             self.flush_if_full()?;
         }
@@ -345,7 +345,7 @@ impl Encode for NativeEncoder {
         if batch.is_empty() {
             return Ok(());
         }
-        self.begun(!batch.requests.is_empty())?;
+        self.begun(self.requests.is_some() || !batch.requests.is_empty())?;
         if self.operations.is_none() && batch.whole.contains(&true) {
             return Err(unexpected(&self.label));
         }
@@ -358,8 +358,9 @@ impl Encode for NativeEncoder {
         self.append(batch, at, batch.len())
     }
 
-    fn expect_operations(&mut self) {
-        self.operations = Some(OperationValues::default());
+    fn expect(&mut self, columns: OptionalColumns) {
+        self.operations = columns.operations.then(OperationValues::default);
+        self.requests = columns.requests.then(RequestValues::default);
     }
 
     fn name_classes(&mut self, names: &[String]) {
