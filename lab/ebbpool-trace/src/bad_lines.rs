@@ -131,7 +131,7 @@ impl BadLines {
                 }
                 let sum = |words: &[(String, u64)]| words.iter().map(|(_, count)| count).sum::<u64>();
                 for (known, words) in [(&mut known.skipped, words.skipped), (&mut known.trimmed, words.trimmed)] {
-                    if sum(&words) > sum(known) {
+                    if sum(&words) >= sum(known) {
                         *known = words;
                     }
                 }

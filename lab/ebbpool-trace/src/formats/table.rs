@@ -19,8 +19,8 @@ use words::{Operation, WriteField};
 /// Names that mean a page number, a byte offset, a length in bytes, or whether a
 /// page is written; each in order of preference.
 const PAGE_NAMES: &[&str] = &[
-    "page", "page_id", "pageid", "page_no", "page_number", "blk", "blkno", "block", "block_id", "block_no", "block_number",
-    "blocknum",
+    "relblocknumber", "page", "page_id", "pageid", "page_no", "page_number", "blk", "blkno", "block", "block_id", "block_no",
+    "block_number", "blocknum",
 ];
 const OFFSET_NAMES: &[&str] = &["offset", "byte_offset", "offset_bytes"];
 const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "size_bytes"];
@@ -569,10 +569,15 @@ fn listed(header: &[String]) -> String {
 type BadField<'a> = (String, &'a [u8]);
 
 /// Digits without the zeros behind a point that programs write which count in floating point, as pandas beside a missing number.
+/// Three zeros may be those of thousands.
 fn whole_number(text: &[u8]) -> &[u8] {
     let point = text.iter().position(|&byte| byte == b'.').filter(|&point| point > 0);
     match point.map(|point| text.split_at(point)) {
-        Some((digits, zeros)) if digits.iter().all(u8::is_ascii_digit) && zeros[1..].iter().all(|&byte| byte == b'0') => digits,
+        Some((digits, zeros))
+            if digits.iter().all(u8::is_ascii_digit) && zeros[1..].iter().all(|&byte| byte == b'0') && zeros.len() != 4 =>
+        {
+            digits
+        }
         _ => text,
     }
 }
@@ -797,8 +802,8 @@ struct Roles {
     classes: Option<ClassField>,
     times: Option<(Field, TimeUnit)>,
     repeat: Option<Field>,
-    /// The field and the values of the rows that are read, and how many others there were.
-    only: Option<(Field, Vec<String>)>,
+    /// The field and the values of the rows that are read, whether a row has them, and how many others there were.
+    only: Option<(Field, Vec<(String, bool)>)>,
     others: u64,
     /// Requests of 0 bytes, and rows that were to be repeated 0 times.
     empty: u64,
@@ -835,7 +840,11 @@ pub(super) fn open(
         classes: classes.filter(|_| decoding.columns.classes),
         times: times.transpose()?,
         repeat: columns.repeat.as_ref().map(find).transpose()?,
-        only: columns.only.as_ref().map(|(column, values)| Ok((find(column)?, values.clone()))).transpose()?,
+        only: columns
+            .only
+            .as_ref()
+            .map(|(column, values)| Ok((find(column)?, values.iter().map(|it| (it.clone(), false)).collect())))
+            .transpose()?,
         others: 0,
         empty: 0,
     };
@@ -862,21 +871,29 @@ impl Roles {
         if self.is_trimmed { text.trim_ascii() } else { text }
     }
 
+    /// Values of `only=` that no row has, quoted.
+    fn values_without_row(&self) -> Option<String> {
+        let (_, values) = self.only.as_ref()?;
+        let unmet = values.iter().filter(|(_, is_met)| !is_met).map(|(value, _)| format!("'{}'", one_line(value)));
+        Some(unmet.collect::<Vec<_>>().join(", ")).filter(|unmet| !unmet.is_empty())
+    }
+
     /// The request of a row, without its volume.
     fn request<'a>(&mut self, row: &'a ByteRecord) -> Result<Option<ForeignRequest>, BadField<'a>> {
+        if let Some((field, values)) = &mut self.only {
+            let text = whole_number(row.get(field.at).unwrap_or_default().trim_ascii());
+            let Some((_, is_met)) = values.iter_mut().find(|(value, _)| whole_number(value.as_bytes()) == text) else {
+                self.others += 1;
+                return Ok(None);
+            };
+            *is_met = true;
+        }
         if row.len() != self.width {
             // The text need not be one of the row.
             return Err((format!("{} columns as in the first line, not {}", self.width, row.len()), row.as_slice()));
         }
         if self.pages.are_texts() && row.iter().eq(self.header.iter().map(String::as_bytes)) {
             return Err(("a request, and not the names of the columns once more".to_owned(), row.as_slice()));
-        }
-        if let Some((field, values)) = &self.only {
-            let text = row.get(field.at).unwrap_or_default().trim_ascii();
-            if !values.iter().any(|value| value.as_bytes() == text) {
-                self.others += 1;
-                return Ok(None);
-            }
         }
         let action = match self.writes.of(row)? {
             // A flush may have no page.
@@ -971,7 +988,8 @@ impl<R: Rows> Decode for TableDecoder<R> {
             }
         }
         // Not only at the end, which a reading up to a limit does not reach.
-        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty, self.roles.others) {
+        let others = (self.roles.others, is_read.then(|| self.roles.values_without_row()).flatten());
+        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty, others) {
             self.bad_lines.found_words(words);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use crate::common::{all_of, read_from, some, write};
-use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Trim};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, ReadOptions, RequestDetail, Source, TraceError, Trim, Writer};
 use proptest::prelude::*;
 
 struct Scratch(tempfile::TempDir);
@@ -1004,4 +1004,48 @@ fn tables_of_an_adversary() {
     write_parquet(&path, &["k", "op"], &[["a ", "R"], ["a", "W"]].map(|row| row.map(str::to_owned).to_vec()));
     let read = read(path.to_str().unwrap(), &options("page=k:text,write=op", 0)).unwrap();
     assert_eq!(read, batch(&[(0, false), (1, true)]));
+}
+
+#[test]
+fn what_a_stranger_meets_first_has_its_answer() {
+    let scratch = Scratch::new();
+    let read_table = |content: &str, columns: &str| {
+        let source = Source::parse_with(&scratch.file("table.csv", content), &options(columns, 0)).unwrap();
+        let all = read_from(&source, 1000).map_err(|error| error.to_string());
+        (all, source.late_notes())
+    };
+    // A value that no line has, and lines of other events, with other widths.
+    let events = "dev,page,op\nsda,1,W\nsdb 7\n1.0,3,R\n";
+    let (read, notes) = read_table(events, "page=page,write=op,only=dev:sda|sbd|1");
+    assert_eq!(read.unwrap(), batch(&[(1, true), (3, false)]));
+    assert!(notes[0].contains("1 left out by only=, of whose values no line has 'sbd'"), "{notes:?}");
+    // T is not only yes.
+    let (read, _) = read_table("page,op\n1,W\n1,T\n", "page=page,write=op");
+    assert!(read.unwrap_err().contains("trim=op:T if it ends pages"));
+    // Three zeros may be thousands.
+    assert_eq!(read_table("page,op\n1.0,W\n2.0000,R\n", "page=page,write=op").0.unwrap(), batch(&[(1, true), (2, false)]));
+    assert!(read_table("page,op\n25.000,W\n", "page=page,write=op").0.unwrap_err().contains("'25.000'"));
+    // The end of pages that no volume has.
+    let beyond = "v,page,op\na,0,W\nb,0,W\nb,18446744073709551614,TRIM\nb,0,R\n";
+    let pages = read_table(beyond, "volume=v,page=page,write=op").0.unwrap().pages;
+    assert_eq!(pages, [0, 1 << 48, 1 << 48]);
+    // The block within a record of a log is no page.
+    let log = Source::parse(&scratch.file("wal.csv", "block_id,relblocknumber,op\n0,77,W\n"), None).unwrap();
+    let error = read_from(&log, 9).map(|all| all.pages).map_err(|error| error.to_string());
+    assert!(error.as_ref().is_err_and(|error| error.contains("page=relblocknumber")), "{error:?}");
+    // Times that begin behind trims.
+    let path = scratch.path("times.parquet");
+    let mut writer = Writer::create(&path, Format::Native, &Metadata::default()).unwrap();
+    writer.expect(OptionalColumns::ALL);
+    let mut trims = Batch::new();
+    trims.trim(1, 2, 5);
+    writer.write(&trims).unwrap();
+    let mut timed = batch(&[(1, true)]);
+    timed.requests = vec![RequestDetail { time_us: 7, bypass: 0 }];
+    writer.write(&timed).unwrap();
+    writer.finish().unwrap();
+    let mut reader = Source::parse(path.to_str().unwrap(), None).unwrap().open_with(OptionalColumns::ALL).unwrap();
+    let mut found = Batch::new();
+    assert!(reader.next_batch(&mut found, 9).unwrap());
+    assert_eq!((&found.requests, found.trims[0].time_us), (&timed.requests, 5));
 }

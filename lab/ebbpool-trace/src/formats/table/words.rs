@@ -170,10 +170,10 @@ impl WriteField {
     }
 
     /// What the records so far had in the column, if there is something new.
-    pub(super) fn news(&mut self, is_read: bool, empty: u64, others: u64) -> Option<WordsForWrites> {
-        let counted = [("requests of no page", empty), ("left out by only=", others)];
-        let counted: Vec<(String, u64)> =
-            counted.into_iter().filter(|(_, count)| *count > 0).map(|(what, count)| (what.to_owned(), count)).collect();
+    pub(super) fn news(&mut self, is_read: bool, empty: u64, (others, unmet): (u64, Option<String>)) -> Option<WordsForWrites> {
+        let without = unmet.map_or(String::new(), |unmet| format!(", of whose values no line has {unmet}"));
+        let counted = [("requests of no page".to_owned(), empty), (format!("left out by only={without}"), others)];
+        let counted: Vec<(String, u64)> = counted.into_iter().filter(|(_, count)| *count > 0).collect();
         let WriteField::Words(field, words) = self else {
             let words = WordsForWrites { is_read, skipped: counted, ..WordsForWrites::default() };
             return Some(words).filter(|words| !words.skipped.is_empty());
@@ -315,7 +315,7 @@ impl Words {
         };
         Err(match values.is_empty() {
             // The others read where only the word for a write is known.
-            true if is_no || is_yes => format!(
+            true if (is_no || is_yes) && !is_one_of(&["t", "f", "y", "n"], word) => format!(
                 "{known} in column '{column}', since in some traces 1 is a write, in others 0: if '{}' is a write {writes}, else the value that is, as in {}",
                 shown(),
                 with(&|write| write.values.push(if is_no { "1" } else { "0" }.to_owned()))
