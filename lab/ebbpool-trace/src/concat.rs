@@ -365,16 +365,16 @@ impl MergedParts {
     ///
     /// # Errors
     ///
-    /// If some count from a date, and others from their own beginning.
+    /// If they cannot be of one clock: some count from 1601, 1970 or their own begin, and others do not.
     fn clocks(&self) -> Result<String, TraceError> {
-        /// µs from 1970 to 2000, when no trace was recorded yet.
-        const DATE: u64 = 946_684_800_000_000;
+        /// µs of 30 years, from 1970 to 2000: no recording is so long.
+        const LONGEST: u64 = 946_684_800_000_000;
         let begins = || self.parts.iter().zip(1..).filter_map(|(part, number)| Some((part.next_time()?, number)));
         let (first, last) = (begins().min().unwrap_or((0, 1)), begins().max().unwrap_or((0, 1)));
         let seconds = |time: u64| time as f64 / 1e6;
-        if first.0 < DATE && last.0 >= DATE {
+        if last.0 - first.0 >= LONGEST {
             return Err(of_parts(format!(
-                "part {} begins at {} s, part {} {} s after 1970: they have no common clock by which they could be merged; --concat puts them one after the other",
+                "part {} begins at {} s, part {} at {} s, more than 30 years later: they have no common clock by which they could be merged; --concat puts them one after the other",
                 first.1,
                 seconds(first.0),
                 last.1,
