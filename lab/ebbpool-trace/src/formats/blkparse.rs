@@ -27,6 +27,10 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     create: None,
 };
 
+/// Where the parser counts what requests no page.
+const FLUSHES: usize = 0;
+const RESETS: usize = 1;
+
 const SHAPE: Expected = "`major,minor cpu sequence seconds pid action kind …`";
 const TIME: Expected = "a time in seconds, such as 0.000001200, in the fourth field";
 
@@ -34,6 +38,7 @@ struct LineParser {
     volumes: Volumes,
     devices: Names,
     classes: VolumeClasses,
+    skipped: [(&'static str, u64); 2],
     /// The events have ended.
     in_summary: bool,
 }
@@ -46,6 +51,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         volumes,
         devices: Names::of_reading(&decoding.volumes),
         classes: VolumeClasses::default(),
+        skipped: [("flushes", 0), ("resets of zones without a length, which end no page here", 0)],
         in_summary: false,
     };
     Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
@@ -101,11 +107,25 @@ impl ParseLine for LineParser {
             _ if kind.contains(&b'D') => Action::Trim,
             (true, false) => Action::Read,
             (false, true) => Action::Write,
-            _ => return Ok(None),
+            _ => {
+                self.skipped[FLUSHES].1 += u64::from(kind.starts_with(b"F"));
+                return Ok(None);
+            }
+        };
+        let without_pages = match kind {
+            [b'Z', b'R', ..] => Some(RESETS),
+            [b'F', ..] => Some(FLUSHES),
+            _ => None,
+        };
+        let mut without_pages = |is_event: bool| {
+            if let Some(at) = without_pages.filter(|_| is_event) {
+                self.skipped[at].1 += 1;
+            }
         };
         let sector = rest.next().ok_or(SECTORS)?;
         // A flush without data has the process here; a command to the device has its length and bytes.
         if sector.starts_with(b"[") {
+            without_pages(true);
             return Ok(None);
         }
         let sector = decimal(sector).ok_or(SECTORS)?;
@@ -115,6 +135,7 @@ impl ParseLine for LineParser {
             _ => return Err(SECTORS),
         }
         let sectors = rest.next().and_then(decimal).ok_or(SECTORS)?;
+        without_pages(sectors == 0);
         let Some(volume) = self.devices.number_for(device, action) else {
             return Ok(None);
         };
@@ -135,6 +156,10 @@ impl ParseLine for LineParser {
 
     fn has_times(&self) -> bool {
         true
+    }
+
+    fn skipped(&self) -> &[(&'static str, u64)] {
+        &self.skipped
     }
 
     fn without_requests(&self) -> Option<&'static str> {

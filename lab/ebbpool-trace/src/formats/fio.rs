@@ -4,7 +4,7 @@
 //! per request, in version 3 with a time in µs in front; offsets and lengths are in bytes.
 //! Each file has its own page numbers, and files are numbered in order of appearance;
 //! each is a class.
-//! Lines that open or close files, wait, sync or trim request no page.
+//! Lines that open or close files or wait request no page; those that sync are counted.
 
 use super::lines::{self, Lines, NextLine, ParseLine, decimal, words};
 use super::requests::{Action, Expected, ForeignRequest, Names, VolumeClasses, Volumes};
@@ -47,6 +47,7 @@ struct LineParser {
     volumes: Volumes,
     files: Names,
     classes: VolumeClasses,
+    flushes: [(&'static str, u64); 1],
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
@@ -67,8 +68,13 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         // A trace without lines may have any version.
         NextLine::Line(None) | NextLine::End => Version::Timed,
     };
-    let parser =
-        LineParser { version, volumes, files: Names::of_reading(&decoding.volumes), classes: VolumeClasses::default() };
+    let parser = LineParser {
+        version,
+        volumes,
+        files: Names::of_reading(&decoding.volumes),
+        classes: VolumeClasses::default(),
+        flushes: [("flushes", 0)],
+    };
     Ok(lines::opened(lines, parser, Some(volumes.page_size), Vec::new()))
 }
 
@@ -96,9 +102,11 @@ impl ParseLine for LineParser {
             b"read" => Action::Read,
             b"write" => Action::Write,
             b"trim" => Action::Trim,
-            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync" | b"sync_file_range" => {
+            b"sync" | b"datasync" | b"sync_file_range" => {
+                self.flushes[0].1 += 1;
                 return Ok(None);
             }
+            b"add" | b"open" | b"close" | b"unlink" | b"wait" => return Ok(None),
             _ => return Err(shape),
         };
         let mut number = || decimal(word()?).ok_or(shape);
@@ -122,6 +130,10 @@ impl ParseLine for LineParser {
 
     fn has_times(&self) -> bool {
         self.version == Version::Timed
+    }
+
+    fn skipped(&self) -> &[(&'static str, u64)] {
+        &self.flushes
     }
 
     fn without_requests(&self) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use super::requests::{Expected, ForeignRequest, PendingRequest};
 use super::{Decode, Decoding, OpenedTrace};
-use crate::bad_lines::BadLines;
+use crate::bad_lines::{BadLines, WordsForWrites};
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::Stream;
@@ -98,6 +98,11 @@ pub(super) trait ParseLine: Send + 'static {
         false
     }
 
+    /// Lines so far that neither read nor write and end no pages, though a reader may expect it: what they are, and how many.
+    fn skipped(&self) -> &[(&'static str, u64)] {
+        &[]
+    }
+
     /// The message for a trace that has lines but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
@@ -156,6 +161,11 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
                     break;
                 }
             }
+        }
+        let skipped = self.parser.skipped().iter().filter(|(_, count)| *count > 0);
+        let skipped: Vec<(String, u64)> = skipped.map(|(what, count)| ((*what).to_owned(), *count)).collect();
+        if !skipped.is_empty() {
+            self.lines.bad_lines.found_words(WordsForWrites { skipped, ..WordsForWrites::default() });
         }
         Ok(())
     }

@@ -96,7 +96,10 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let pairs = footer.file_metadata().key_value_metadata();
     let metadata = metadata_of(&label, pairs)?;
     let operations = match decoding.options.columns {
-        None => OperationColumns::find((&label, schema.columns()), pairs, decoding.columns.operations)?,
+        None => {
+            let is_named = decoding.options.format.is_some();
+            OperationColumns::find((&label, schema.columns()), pairs, (is_named, decoding.columns.operations))?
+        }
         Some(_) => None,
     };
     let found = || -> Result<_, TraceError> {

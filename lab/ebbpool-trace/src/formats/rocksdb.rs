@@ -6,11 +6,11 @@
 //! number of the table file u64, and three bytes (caller, hit, not inserted). A text is its length as a varint, and its
 //! bytes. Source: `trace_replay/trace_replay.h` and `trace_replay/block_cache_tracer.cc` of RocksDB 10.
 //!
-//! Blocks are pages whatever their size, numbered as they appear. Lookups that hit and lookups that miss are references.
-
-use hashbrown::HashMap;
+//! Blocks are pages whatever their size, numbered as they appear, in all parts of a trace. Lookups that hit and lookups that miss
+//! are references.
 
 use super::records::bytes;
+use super::requests::Names;
 use super::{Decode, Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::classes::ClassNumbers;
 use crate::error::TraceError;
@@ -62,30 +62,31 @@ fn content_of(record_type: u8) -> Option<&'static str> {
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
     Ok(OpenedTrace {
-        decoder: Box::new(BlockDecoder::new(stream, decoding.columns)?),
-        metadata: Metadata { own_numbers: true, ..Metadata::default() },
+        decoder: Box::new(BlockDecoder::new(stream, decoding)?),
+        metadata: Metadata::default(),
         references: None,
         notes: vec![only_reads(&label, &ENTRY), format!("{label}: every block is one page, whatever its size")],
     })
 }
 
-/// A key of a block: short ones as they are, longer ones as 16 bytes of their hash, so that the memory for a block is
-/// bounded.
-type BlockKey = (u8, [u8; 16]);
+/// A key of a block, behind its length: short ones as they are, longer ones as 16 bytes of their hash, so that the memory for a
+/// block is bounded.
+type BlockKey = [u8; 17];
 
 fn block_key(key: &[u8]) -> BlockKey {
-    let mut stored = [0; 16];
-    match stored.get_mut(..key.len()) {
+    let mut stored = [0; 17];
+    let (length, bytes) = (key.len(), &mut stored[1..]);
+    match bytes.get_mut(..length) {
         Some(whole) => {
             whole.copy_from_slice(key);
-            (key.len() as u8, stored)
+            stored[0] = length as u8;
         }
         None => {
-            let hash = blake3::hash(key);
-            stored.copy_from_slice(&hash.as_bytes()[..16]);
-            (u8::MAX, stored)
+            bytes.copy_from_slice(&blake3::hash(key).as_bytes()[..16]);
+            stored[0] = u8::MAX;
         }
     }
+    stored
 }
 
 struct BlockDecoder {
@@ -95,7 +96,7 @@ struct BlockDecoder {
     decoded: u64,
     /// Bytes left in the payload of the last record.
     to_skip: usize,
-    pages: HashMap<BlockKey, u64>,
+    pages: Names,
     /// Classes by column family and record type.
     classes: ClassNumbers<(u64, u8)>,
     /// The time of the last reference, in µs.
@@ -103,7 +104,7 @@ struct BlockDecoder {
 }
 
 impl BlockDecoder {
-    fn new(mut stream: Stream, columns: OptionalColumns) -> Result<BlockDecoder, TraceError> {
+    fn new(mut stream: Stream, decoding: &Decoding) -> Result<BlockDecoder, TraceError> {
         let head = stream.head(HEAD + BLOCK_CACHE.len())?;
         if !has_magic(head, &BLOCK_CACHE) {
             let detail = match has_magic(head, &QUERIES) {
@@ -114,10 +115,10 @@ impl BlockDecoder {
         }
         Ok(BlockDecoder {
             stream,
-            columns,
+            columns: decoding.columns,
             decoded: 0,
             to_skip: 0,
-            pages: HashMap::new(),
+            pages: Names::of_reading(&decoding.keys),
             classes: ClassNumbers::default(),
             now: 0,
         })
@@ -182,9 +183,7 @@ impl BlockDecoder {
         let Some(access) = BlockAccess::from_payload(payload) else {
             return Err(self.wrong("its fields are longer than the record; the file is damaged"));
         };
-        let next = self.pages.len() as u64;
-        let page = *self.pages.entry(block_key(access.key)).or_insert(next);
-        batch.push(page, false);
+        batch.push(self.pages.number(&block_key(access.key)), false);
         if self.columns.classes {
             let name = || {
                 let name = access.family_name;

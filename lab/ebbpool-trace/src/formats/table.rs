@@ -604,6 +604,9 @@ fn number_of<'a>(record: &'a ByteRecord, field: &Field, is_hexadecimal: bool, wh
         let is_only = |others: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || others.contains(byte));
         let hint = match () {
             () if is_only(b".,'_") && !is_only(b"") => ", in digits with nothing between them",
+            () if !text.is_empty() && is_only(b".eE+") => {
+                ", in all of its digits, since one with an exponent may be rounded (awk: printf \"%.0f\", R: options(scipen = 99))"
+            }
             () if !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) && !is_only(b"") => {
                 " (for hexadecimal digits COLUMN:hex in --columns)"
             }
@@ -900,7 +903,13 @@ impl Roles {
             Operation::Skip => return Ok(None),
             Operation::Of(action) => action,
         };
-        let mut extent = self.pages.of(row, action, &mut self.keys)?;
+        let extent = self.pages.of(row, action, &mut self.keys);
+        let mut extent = extent.map_err(|(expected, text)| {
+            match self.writes.answer_skipping(row).filter(|_| text.is_empty() && action == Action::Trim) {
+                Some(answer) => (format!("{expected}, or {answer} if such lines have no page"), text),
+                None => (expected, text),
+            }
+        })?;
         // Without sizes each request is one page.
         if let (Action::Trim, false, Some(extent)) = (action, self.pages.have_sizes(), &mut extent) {
             extent.whole = Some(extent.pages.clone());

@@ -631,6 +631,11 @@ fn csv_of_other_operations() {
         let expected = Batch { trims: trims(&[(1, 1, 1), (2, 1, 1)]), ..batch(&[(1, true), (2, false)]) };
         assert_eq!(all_of(&source), expected);
     }
+    let path = scratch.file("b.csv", "page,op\n1,WRITE\n,UNMAP\n");
+    let question = refusal(&path, &options("page=page,write=op", 0));
+    assert!(question.contains("or --columns page=page,write=op,skip=op:UNMAP if such lines have no page"), "{question}");
+    let path = scratch.file("e.csv", "page,op\n1e+05,R\n");
+    assert!(refusal(&path, &options("page=page,write=op", 0)).contains("may be rounded"));
     let path = scratch.file("z.csv", "page,op\n1,0\n2,1\n");
     let question = refusal(&path, &options("", 0));
     assert!(

@@ -195,6 +195,23 @@ fn damaged_traces_are_refused() {
     assert!(message.contains("cut off before its last"), "{message}");
 }
 
+/// Blocks have one number in all parts, whichever part they appear in first.
+#[test]
+fn parts_have_the_same_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |keys: &[&[u8]], name: &str| {
+        let records: Vec<u8> = keys.iter().flat_map(|key| access(9, 9, key, "default", 0)).collect();
+        let path = directory.path().join(name);
+        fs::write(&path, [header(), records].concat()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let parts = [of(&[b"a", b"b", b"a"], "1.rocksdb"), of(&[b"b", b"0123456789abcdef0", b"a"], "2.rocksdb")];
+    let pages = |options: &ReadOptions| read(&Source::concat(&parts, options).unwrap(), 9).unwrap().0.pages;
+    assert_eq!(pages(&ReadOptions::default()), [0, 1, 0, 1, 2, 0]);
+    let whole = pages(&ReadOptions { apart: true, ..ReadOptions::default() });
+    assert_eq!(HashSet::<u64>::from_iter(whole).len(), 5);
+}
+
 #[test]
 fn no_cut_and_no_flipped_bit_is_a_fault() {
     let trace = zstd::decode_all(fs::File::open(golden()).unwrap()).unwrap();

@@ -509,6 +509,20 @@ fn requests_say_which_pages_they_replace_and_end() {
     zones.trim(0, 1, 0);
     zones.push_whole(1);
     assert_eq!(of("z.blkparse", zoned), zones);
+    // What ends no page, though it may look so, is counted.
+    let late = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        let options = ReadOptions { page_size: std::num::NonZeroU64::new(4096), ..ReadOptions::default() };
+        let source = Source::parse_with(path.to_str().unwrap(), &options).unwrap();
+        assert!(all_of(&source).trims.is_empty());
+        source.late_notes().join(" ")
+    };
+    let events = "8,0 1 1 0.0 9 Q WS 0 + 8 [x]\n8,0 1 2 0.1 9 Q ZR [x]\n8,0 1 2 0.1 9 Q ZRS 0 + 0 [x]\n8,0 1 3 0.2 9 Q FN [x]\n8,0 1 3 0.2 9 Q FWS [x]\n";
+    let notes = late("l.blkparse", events);
+    assert!(notes.contains("are skipped: 2 flushes, 2 resets of zones without a length"), "{notes}");
+    let notes = late("l.iolog", "fio version 2 iolog\na add\na write 0 4096\na sync 0 0\na datasync 0 0\n");
+    assert!(notes.contains("are skipped: 2 flushes"), "{notes}");
     assert_eq!(of("a.spc", "0,4,8192,w,0.1\n0,8,4096,r,0.2\n"), without);
     assert_eq!(of("a.msr", "128166372003061629,h,0,Write,2048,8192,1\n128166372003061630,h,0,Read,4096,4096,1\n"), without);
     // A text of another program announces nothing, and Parquet has its columns from the first reference on.
@@ -524,4 +538,41 @@ fn requests_say_which_pages_they_replace_and_end() {
         refused = writer.write(&batch);
     }
     assert!(refused.unwrap_err().to_string().contains("# ebbpool.operations=true"));
+}
+
+/// A program that writes a trace anew drops its metadata, and with it what the columns mean: this is asked for.
+#[test]
+fn operations_without_their_metadata_are_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rewritten.parquet");
+    let schema = "message trace { required int64 page; required int32 action; required int64 pages; }";
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let mut file =
+        parquet::file::writer::SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, Default::default()).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let (pages, actions, counts) = ([3i64, 4, 3], [1i32, 2, 3], [1i64, 1, 2]);
+    for at in 0..3 {
+        let mut column = group.next_column().unwrap().unwrap();
+        match at {
+            1 => column.typed::<parquet::data_type::Int32Type>().write_batch(&actions, None, None).unwrap(),
+            at => column
+                .typed::<parquet::data_type::Int64Type>()
+                .write_batch(if at == 0 { &pages } else { &counts }, None, None)
+                .unwrap(),
+        };
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    file.close().unwrap();
+    let question = source(&path, None).unwrap().open().err().unwrap().to_string();
+    assert!(question.contains("ebbpool.operations=true is missing: --format native if this is one"), "{question}");
+    let mut expected = Batch::new();
+    expected.push(3, true);
+    expected.push_whole(4);
+    expected.trim(3, 4, 0);
+    assert_eq!(all_of(&source(&path, Some(Format::Native)).unwrap()), expected);
+    let options = ReadOptions { columns: Some("page=page,write=action:1".parse().unwrap()), ..ReadOptions::default() };
+    let table = Source::parse_with(path.to_str().unwrap(), &options).unwrap();
+    let refused = table.open().map(|mut reader| reader.next_batch(&mut Batch::new(), 9));
+    assert!(refused.unwrap().unwrap_err().to_string().contains("for '2' --columns"));
 }

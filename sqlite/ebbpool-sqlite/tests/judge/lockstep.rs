@@ -211,14 +211,20 @@ impl Lockstep<'_> {
         Circumstances {
             has_other_process: self.has_other_process(c),
             has_failed: self.has_failed || self.failures() > 0 || (self.bench.ours.has_cut() && self.has_pending_fault()),
-            may_lock: self.failures() > 0 || self.has_lost_statement() || self.lacks_tables[c],
+            may_lock: self.failures() > 0 || self.has_lost_statement(c) || self.lacks_tables[c],
         }
     }
 
-    /// True if a transaction is open that has lost a statement to a fault.
-    fn has_lost_statement(&self) -> bool {
+    /// True if a transaction is open in `c`'s database that has lost a statement to a fault.
+    fn has_lost_statement(&self, c: C) -> bool {
         let is_open = |c| self.ours.get(c).is_none_or(|database| !database.is_autocommit());
-        (0..CONNECTIONS).any(|c| self.has_lost[c] && self.openings[c].is_some() && is_open(c))
+        (0..CONNECTIONS).any(|other| self.has_lost[other] && self.share_a_database(c, other) && is_open(other))
+    }
+
+    /// True if both connections are open and have the same database.
+    pub fn share_a_database(&self, c: C, other: C) -> bool {
+        let database = |c: C| self.openings[c].map(|opening| opening.database);
+        database(c).is_some() && database(c) == database(other)
     }
 
     pub fn failures(&self) -> u64 {

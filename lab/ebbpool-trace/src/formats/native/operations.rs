@@ -36,18 +36,30 @@ pub(super) struct OperationColumns {
 }
 
 impl OperationColumns {
-    /// The columns of a file whose metadata promises them; `None` for other files.
+    /// The columns of a file whose metadata promises them, or that has them and was named a native trace; `None` for other files.
     pub(super) fn find(
         file: (&str, &[ColumnDescPtr]),
         pairs: Option<&Vec<KeyValue>>,
-        asked: bool,
+        (is_named, asked): (bool, bool),
     ) -> Result<Option<OperationColumns>, TraceError> {
         let is_promise = |pair: &KeyValue| pair.key == OPERATIONS && pair.value.as_deref() == Some("true");
-        if !pairs.is_some_and(|pairs| pairs.iter().any(is_promise)) {
+        let is_promised = pairs.is_some_and(|pairs| pairs.iter().any(is_promise));
+        let column = |name| IntegerColumn::find(file, name, &mut Vec::new(), "");
+        if !is_promised && (column(ACTION).is_none() || column(PAGES).is_none() || super::find(file.0, file.1, "write").is_ok())
+        {
             return Ok(None);
         }
+        // Programs that write a trace anew drop its metadata, and other tables have columns with these names.
+        if !is_promised && !is_named {
+            return Err(TraceError::Columns {
+                file: file.0.to_owned(),
+                problem: format!(
+                    "columns '{ACTION}' and '{PAGES}' are those of a native trace with trims, and the metadata {OPERATIONS}=true is missing: --format native if this is one, else --columns page=page,write={ACTION} with what writes"
+                ),
+            });
+        }
         let find = |name| {
-            IntegerColumn::find(file, name, &mut Vec::new(), "").ok_or_else(|| TraceError::Columns {
+            column(name).ok_or_else(|| TraceError::Columns {
                 file: file.0.to_owned(),
                 problem: format!("has no column '{name}' of integers, which {OPERATIONS} promises"),
             })

@@ -169,6 +169,15 @@ impl WriteField {
         }
     }
 
+    /// The answer that skips records with the word of this one.
+    pub(super) fn answer_skipping(&self, record: &ByteRecord) -> Option<String> {
+        let WriteField::Words(field, words) = self else {
+            return None;
+        };
+        let text = record.get(field.at).unwrap_or_default().trim_ascii();
+        Some(words.with(&|write| write.skipped.push(String::from_utf8_lossy(text).into_owned())))
+    }
+
     /// What the records so far had in the column, if there is something new.
     pub(super) fn news(&mut self, is_read: bool, empty: u64, (others, unmet): (u64, Option<String>)) -> Option<WordsForWrites> {
         let without = unmet.map_or(String::new(), |unmet| format!(", of whose values no line has {unmet}"));
@@ -260,6 +269,13 @@ impl Words {
         }
     }
 
+    /// The columns as an answer, with another meaning of words.
+    fn with(&self, change: &dyn Fn(&mut WriteColumn)) -> String {
+        let mut write = self.column.clone();
+        change(&mut write);
+        Columns { write: Some(write), ..self.columns.clone() }.option()
+    }
+
     fn meaning_of(&self, word: &[u8]) -> Result<Operation, String> {
         let WriteColumn { column, values, reads, trims, skipped } = &self.column;
         let column = one_line(column);
@@ -298,11 +314,7 @@ impl Words {
         }
         // The answers, each whole.
         let shown = || String::from_utf8_lossy(word).into_owned();
-        let with = |change: &dyn Fn(&mut WriteColumn)| {
-            let mut write = self.column.clone();
-            change(&mut write);
-            Columns { write: Some(write), ..self.columns.clone() }.option()
-        };
+        let with = |change: &dyn Fn(&mut WriteColumn)| self.with(change);
         let writes = with(&|write| write.values.push(shown()));
         let reads = with(&|write| write.reads.push(shown()));
         let trims = with(&|write| write.trims.push(shown()));

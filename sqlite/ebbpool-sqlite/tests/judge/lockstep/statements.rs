@@ -136,8 +136,9 @@ impl Lockstep<'_> {
         self.is_loose = true;
         self.has_lost[c] = !ours.is_idle;
         // What others read may be older than what was refused, so that they cannot write.
-        for other in (0..CONNECTIONS).filter(|other| *other != c) {
-            self.has_lost[other] |= self.ours.get(other).is_some_and(|database| !database.is_autocommit());
+        for other in 0..CONNECTIONS {
+            let is_other = other != c && self.share_a_database(c, other);
+            self.has_lost[other] |= is_other && self.ours.get(other).is_some_and(|database| !database.is_autocommit());
         }
         let Some(plain) = self.plain.get(c) else {
             return Ok(());
