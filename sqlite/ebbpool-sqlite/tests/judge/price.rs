@@ -33,7 +33,8 @@ pub const PRICES: &[(Price, &str)] = &[
     (
         Price::Fault,
         "SQLITE_IOERR, _FULL or _CANTOPEN after an operation of the simulated disk has failed: plain SQLite's disk has no faults. \
-         What was refused must not be there afterwards. SQLITE_BUSY while a connection has the lock that it took before",
+         What was refused must not be there afterwards. SQLITE_BUSY while a connection has the lock that it took before, and \
+         SQLITE_BUSY_SNAPSHOT of plain SQLite, whose WAL begins anew elsewhere",
     ),
     (
         Price::Committing,
