@@ -20,6 +20,7 @@ mod kind {
     pub(super) const ENUM: u32 = 6;
     pub(super) const TYPEDEF: u32 = 8;
     pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNC: u32 = 12;
     pub(super) const FUNC_PROTO: u32 = 13;
     pub(super) const VAR: u32 = 14;
     pub(super) const DATASEC: u32 = 15;
@@ -34,6 +35,28 @@ const DEEPEST: u32 = 16;
 /// The most members that are looked at for one that is wanted, by which wrong descriptions end too. The kernel's largest
 /// structures have some hundreds.
 const MOST_MEMBERS: u32 = 1 << 16;
+
+/// A function of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KernelFunction {
+    pub(crate) name: String,
+    /// Its number among the types.
+    pub(crate) number: u32,
+    /// The names of its arguments, empty where the kernel has none.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl KernelFunction {
+    /// Bytes from the start of a program's context to an argument.
+    pub(crate) fn argument(&self, name: &str) -> Option<i16> {
+        self.arguments.iter().position(|argument| argument == name).map(|at| 8 * at as i16)
+    }
+
+    /// Bytes to the result.
+    pub(crate) fn result(&self) -> i16 {
+        8 * self.arguments.len() as i16
+    }
+}
 
 /// The types of a kernel.
 #[derive(Debug)]
@@ -104,6 +127,34 @@ impl KernelTypes {
             let is_alias = self.number(at + 4).map(kind_of) == Some(kind::TYPEDEF);
             is_alias && named == Some(wanted.as_bytes())
         })
+    }
+
+    /// The functions of these names that the kernel has once, in their order; `None` if one is missing, or there are several.
+    pub(crate) fn functions(&self, names: &[String]) -> Option<Vec<KernelFunction>> {
+        // A program's context has no more.
+        const MOST_ARGUMENTS: u32 = 12;
+        let mut found: Vec<Option<KernelFunction>> = vec![None; names.len()];
+        for (number, &at) in (0u32..).zip(&self.types).skip(1) {
+            if self.number(at + 4).map(kind_of) != Some(kind::FUNC) {
+                continue;
+            }
+            let name = self.number(at).and_then(|name| self.text(name));
+            let Some(place) = names.iter().position(|wanted| Some(wanted.as_bytes()) == name) else {
+                continue;
+            };
+            let prototype = *self.types.get(self.number(at + 8)? as usize)?;
+            let info = self.number(prototype + 4)?;
+            if kind_of(info) != kind::FUNC_PROTO || info & 0xffff > MOST_ARGUMENTS || found[place].is_some() {
+                return None;
+            }
+            let argument = |index: usize| {
+                let name = self.text(self.number(prototype + 12 + 8 * index)?)?;
+                Some(String::from_utf8_lossy(name).into_owned())
+            };
+            let arguments = (0..(info & 0xffff) as usize).map(argument).collect::<Option<Vec<String>>>()?;
+            found[place] = Some(KernelFunction { name: names[place].clone(), number, arguments });
+        }
+        found.into_iter().collect()
     }
 
     fn number(&self, at: usize) -> Option<u32> {
@@ -267,5 +318,9 @@ mod tests {
         assert!(types.offset("task_struct", "files").expect("an offset") > 0);
         assert!(types.offset("file", "f_inode").is_ok());
         assert!(types.has_tracepoint("sys_exit") && !types.has_tracepoint("sys"));
+        let found = types.functions(&["vfs_write".into(), "vfs_read".into()]).expect("functions");
+        assert_eq!(found[1].arguments, ["file", "buf", "count", "pos"]);
+        assert_eq!((found[0].argument("pos"), found[0].result()), (Some(24), 32));
+        assert_eq!(types.functions(&["vfs_read".into(), "no_such_function".into()]), None);
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2, readlink};
 use rustix::io::Errno;
 
-use crate::kernel;
+use crate::kernel::{self, FileHandle};
 
 /// The most bytes of a file that has a few numbers or names.
 pub(crate) const SMALL: u64 = 1 << 20;
@@ -224,8 +224,32 @@ pub(crate) fn identity_behind(link: &str) -> Option<(u64, u64)> {
 }
 
 /// What is known of a regular file without opening it.
-pub(crate) fn regular_behind(link: &str) -> Option<fs::Metadata> {
-    fs::metadata(link).ok().filter(fs::Metadata::is_file)
+#[derive(Debug)]
+pub(crate) struct ForeignFile {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) bytes: u64,
+    pub(crate) handle: Option<FileHandle>,
+    /// True on file systems of which the kernel's own device differs from the stated one: Btrfs, overlays.
+    pub(crate) has_two_devices: bool,
+}
+
+/// The regular file behind the kernel's link to it.
+pub(crate) fn regular_behind(link: &str) -> Option<ForeignFile> {
+    const TWO_DEVICES: [u32; 2] = [0x9123_683e, 0x794c_7630];
+    let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let found = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let file_system = rustix::fs::fstatfs(&file).ok()?.f_type as u32;
+    Some(ForeignFile {
+        device: found.st_dev,
+        inode: found.st_ino,
+        bytes: u64::try_from(found.st_size).unwrap_or(0),
+        handle: FileHandle::of(&file),
+        has_two_devices: TWO_DEVICES.contains(&file_system),
+    })
 }
 
 /// A directory of a process. Links below it lead where they lead for the process, which may be in a container.

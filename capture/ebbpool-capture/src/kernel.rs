@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::assembler::{Assembler, R0};
 use crate::error::CaptureError;
 
 /// Kinds of maps (`enum bpf_map_type`).
@@ -29,6 +30,8 @@ pub(crate) enum ProgramKind {
     RawTracepoint,
     /// For uprobes that are links of BPF: a program for uprobes with [`UPROBE_MULTI`].
     LinkedUprobe,
+    /// For the end of the kernel's function with this number among its types.
+    FunctionEnd(u32),
 }
 
 impl ProgramKind {
@@ -38,6 +41,8 @@ impl ProgramKind {
             ProgramKind::Kprobe => (2, 0),
             ProgramKind::RawTracepoint => (17, 0),
             ProgramKind::LinkedUprobe => (2, UPROBE_MULTI),
+            // `BPF_PROG_TYPE_TRACING` with `BPF_TRACE_FEXIT`.
+            ProgramKind::FunctionEnd(_) => (26, 25),
         }
     }
 }
@@ -192,9 +197,12 @@ impl ProcessSet {
 /// Loads a program. The kernel verifies it, so that it can neither run for long nor write to other memory than its own.
 pub(crate) fn load_program(kind: ProgramKind, code: &[u64]) -> Result<OwnedFd, CaptureError> {
     let (program_type, attach_type) = kind.numbers();
-    let mut attributes = [0u64; 9];
+    let mut attributes = [0u64; 15];
     attributes[0] = program_type | (code.len() as u64) << 32;
     attributes[8] = attach_type << 32;
+    if let ProgramKind::FunctionEnd(function) = kind {
+        attributes[13] = u64::from(function) << 32;
+    }
     attributes[1] = code.as_ptr() as u64;
     // Functions that read memory are for programs under the GPL only.
     attributes[2] = c"GPL".as_ptr() as u64;
@@ -388,6 +396,59 @@ pub(crate) fn raw_tracepoint(name: &str, program: &OwnedFd) -> Result<OwnedFd, C
     bpf(Command::RawTracepointOpen, &mut attributes)
         .map(owned)
         .map_err(|error| CaptureError::of_kernel(&format!("watch {name}"), error))
+}
+
+/// Runs `program` at the end of the kernel's function for which it was loaded, as long as the descriptor lives.
+pub(crate) fn function_end(name: &str, program: &OwnedFd) -> Result<OwnedFd, CaptureError> {
+    let mut attributes = [0, program.as_raw_fd() as u64];
+    bpf(Command::RawTracepointOpen, &mut attributes)
+        .map(owned)
+        .map_err(|error| CaptureError::of_kernel(&format!("watch the kernel's {name}"), error))
+}
+
+/// True if programs can run at the end of this function: not on kernels that cannot change their code while they run.
+pub(crate) fn can_watch(function: u32) -> bool {
+    let mut program = Assembler::default();
+    let code = program.set(R0, 0).exit().finish();
+    let loaded = load_program(ProgramKind::FunctionEnd(function), &code);
+    loaded.is_ok_and(|program| function_end("", &program).is_ok())
+}
+
+/// What a file system gives a file besides its number, which the next file gets when this one is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileHandle(Vec<u32>);
+
+impl FileHandle {
+    /// Of the file behind a descriptor, which need not be open for reading; `None` where the file system gives none.
+    pub(crate) fn of(file: &OwnedFd) -> Option<FileHandle> {
+        /// `MAX_HANDLE_SZ` in words.
+        const MOST: usize = 32;
+        // `struct file_handle`: the bytes behind it, their kind, and they.
+        let mut handle = [0u32; MOST + 2];
+        handle[0] = 4 * MOST as u32;
+        let mut mount = 0i32;
+        // SAFETY: the kernel writes at most the bytes that the first word names behind the first two, and one number.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_name_to_handle_at,
+                file.as_raw_fd(),
+                c"".as_ptr(),
+                handle.as_mut_ptr(),
+                &raw mut mount,
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        let words = (handle[0] as usize).div_ceil(4);
+        // Overlays, whose handles have a byte for their version, are none of these.
+        let is_known = handle[1] < 0xf0;
+        (result == 0 && is_known && words <= MOST).then(|| FileHandle(handle[2..2 + words].to_vec()))
+    }
+
+    /// True if the file is the one that the kernel numbers so (`i_generation`). File systems have it behind the file's number, and
+    /// tmpfs before it.
+    pub(crate) fn has_generation(&self, generation: u32) -> bool {
+        [self.0.first(), self.0.last()].contains(&Some(&generation))
+    }
 }
 
 #[cfg(test)]

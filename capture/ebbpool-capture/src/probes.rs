@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::btf::KernelFunction;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
 use crate::event::{ALL_PAGES, Maps, SLOTS};
@@ -22,6 +23,15 @@ pub(crate) struct Site {
     pub(crate) address: u64,
     /// What to run there.
     pub(crate) code: Vec<u64>,
+}
+
+/// Where a program runs in the kernel.
+#[derive(Clone, Debug)]
+pub(crate) enum KernelPlace {
+    /// At the raw tracepoint of this name.
+    Tracepoint(&'static str),
+    /// At the end of a function, only for its callers.
+    End(KernelFunction),
 }
 
 /// The maps of a capture, before anything is attached.
@@ -129,12 +139,20 @@ impl Probes {
         Ok(Probes { probes, tracepoints: Vec::new(), channel })
     }
 
-    /// Attaches programs to raw tracepoints of the kernel.
-    pub(crate) fn watch(channel: Channel, tracepoints: &[(&str, Vec<u64>)]) -> Result<Probes, CaptureError> {
+    /// Attaches programs to places in the kernel.
+    pub(crate) fn watch(channel: Channel, places: &[(KernelPlace, Vec<u64>)]) -> Result<Probes, CaptureError> {
         let mut attached = Vec::new();
-        for (name, code) in tracepoints {
-            let loaded = kernel::load_program(ProgramKind::RawTracepoint, code)?;
-            attached.push((kernel::raw_tracepoint(name, &loaded)?, loaded));
+        for (place, code) in places {
+            attached.push(match place {
+                KernelPlace::Tracepoint(name) => {
+                    let loaded = kernel::load_program(ProgramKind::RawTracepoint, code)?;
+                    (kernel::raw_tracepoint(name, &loaded)?, loaded)
+                }
+                KernelPlace::End(function) => {
+                    let loaded = kernel::load_program(ProgramKind::FunctionEnd(function.number), code)?;
+                    (kernel::function_end(&function.name, &loaded)?, loaded)
+                }
+            });
         }
         Ok(Probes { probes: Vec::new(), tracepoints: attached, channel })
     }

@@ -19,7 +19,7 @@ use crate::assembler::{Assembler, R1, R2, R6, R7, R9, R10};
 use crate::btf::KernelTypes;
 use crate::error::CaptureError;
 use crate::event::{self, Maps, field as event_field};
-use crate::probes::{Channel, Probes};
+use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
 use crate::session::CaptureSource;
 use crate::trace_file::{CapturedTrace, NamedObject};
@@ -263,7 +263,7 @@ impl CaptureSource for DeviceSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let code = program(channel.maps(), &self.layout, self.range);
-        Probes::watch(channel, &[("block_bio_queue", code)])
+        Probes::watch(channel, &[(KernelPlace::Tracepoint("block_bio_queue"), code)])
     }
 
     fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {

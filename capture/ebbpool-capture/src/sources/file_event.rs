@@ -23,6 +23,8 @@ pub(super) mod field {
     pub(in super::super) const POSITION: i16 = 16;
     pub(in super::super) const BYTES: i16 = 24;
     pub(in super::super) const DEVICE: i16 = 28;
+    /// Behind a page event's fields; those of devices have none.
+    pub(in super::super) const GENERATION: i16 = 32;
 }
 
 /// A transfer of bytes from or to a file or a device.
@@ -40,6 +42,8 @@ pub struct FileEvent {
     pub bytes: u32,
     /// The file system's device, as the kernel numbers devices.
     pub device: u32,
+    /// What the file system gives each file that gets the number.
+    pub generation: u32,
 }
 
 impl FileEvent {
@@ -57,6 +61,7 @@ impl FileEvent {
             position: long(16)?,
             bytes: word(24)?,
             device: word(28)?,
+            generation: word(32).unwrap_or(0),
         })
     }
 

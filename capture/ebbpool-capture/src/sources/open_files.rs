@@ -1,14 +1,13 @@
 //! The regular files that a process has open, by `/proc/PID/fd`.
 
-use std::os::unix::fs::MetadataExt;
-
 use hashbrown::HashMap;
 
 use crate::foreign;
+use crate::kernel::FileHandle;
 use crate::target::Process;
 
 /// A file that a process has open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenFile {
     /// Its path, as the kernel has it for this process.
     pub(super) path: String,
@@ -20,6 +19,10 @@ pub(super) struct OpenFile {
     pub(super) inode: u64,
     /// Its size.
     pub(super) bytes: u64,
+    /// What shows its generation, where its file system has that.
+    pub(super) handle: Option<FileHandle>,
+    /// True if programs in the kernel may see another device.
+    pub(super) has_two_devices: bool,
 }
 
 /// A device's number in the kernel: 12 bits of the major, 20 of the minor number.
@@ -32,12 +35,14 @@ pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
     let directory = process.path("fd");
     let files = foreign::kernel_names(&directory).into_iter().filter_map(|name| {
         let link = format!("{directory}/{name}");
-        let metadata = foreign::regular_behind(&link)?;
+        let found = foreign::regular_behind(&link)?;
         Some(OpenFile {
             path: foreign::link_text(&link).ok()?,
-            device: kernel_device(metadata.dev()),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
+            device: kernel_device(found.device),
+            inode: found.inode,
+            bytes: found.bytes,
+            handle: found.handle,
+            has_two_devices: found.has_two_devices,
             link,
         })
     });
@@ -47,33 +52,58 @@ pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
 /// The most files whose names are remembered; a process can open new ones for as long as it is captured.
 const MOST_FILES: usize = 1 << 18;
 
-/// Files by what programs say of them: device and number.
+/// Files by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct FileNames {
-    files: HashMap<(u32, u64), OpenFile>,
+    files: HashMap<u64, Vec<OpenFile>>,
+    count: usize,
+}
+
+/// A file as programs in the kernel see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeenFile {
+    pub(super) device: u32,
+    pub(super) inode: u64,
+    pub(super) generation: u32,
+    /// True if no other file with this device and number was seen.
+    pub(super) is_only: bool,
 }
 
 impl FileNames {
     /// Adds files, of which the newest sizes and paths count.
     pub(super) fn add(&mut self, files: Vec<OpenFile>) {
         for file in files {
-            let key = (file.device, file.inode);
-            if self.files.len() < MOST_FILES || self.files.contains_key(&key) {
-                self.files.insert(key, file);
+            let same = self.files.entry(file.inode).or_default();
+            let known = same.iter_mut().find(|it| it.device == file.device && it.handle == file.handle);
+            match known {
+                Some(known) => *known = file,
+                None if self.count < MOST_FILES => {
+                    self.count += 1;
+                    same.push(file);
+                }
+                None => {}
             }
         }
     }
 
-    /// The file with this number. Where several file systems share a device (as in Btrfs and overlays), programs see another
-    /// device than `stat` does, and the number alone must do; it does if it is the only such file.
-    pub(super) fn find(&self, device: u32, inode: u64) -> Option<&OpenFile> {
-        self.files.get(&(device, inode)).or_else(|| {
-            let mut same = self.files.values().filter(|file| file.inode == inode);
-            match (same.next(), same.next()) {
-                (Some(file), None) => Some(file),
-                _ => None,
-            }
-        })
+    /// The file, if it can be no other one. The number of a deleted file is given to the next one at once (ext4), which another
+    /// generation shows; where the file system says no generation, a number is a name only for the one file that had it. Where it
+    /// states another device than the kernel's own, the number alone must do.
+    pub(super) fn find(&self, seen: SeenFile) -> Option<&OpenFile> {
+        let is_it = |file: &&OpenFile| match &file.handle {
+            Some(handle) => handle.has_generation(seen.generation),
+            None => seen.is_only,
+        };
+        let same = self.files.get(&seen.inode)?;
+        let only = |on_device: &dyn Fn(&OpenFile) -> bool| {
+            let mut found = same.iter().filter(|file| on_device(file)).filter(is_it);
+            found.next().filter(|_| found.next().is_none())
+        };
+        let is_on = |file: &OpenFile| file.device == seen.device;
+        match same.iter().any(is_on) {
+            true => only(&is_on),
+            false => only(&|file| file.has_two_devices),
+        }
     }
 }
 
@@ -84,13 +114,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_by_device_and_number_or_number_alone() {
-        let file = |path: &str, device, inode| OpenFile { path: path.into(), link: String::new(), device, inode, bytes: 1 };
+    fn files_are_found_where_they_can_be_no_other_one() {
+        let file = |path: &str, device, inode| OpenFile {
+            path: path.into(),
+            device,
+            inode,
+            has_two_devices: path.starts_with("overlay"),
+            ..OpenFile::default()
+        };
         let mut names = FileNames::default();
-        names.add(vec![file("a", 1, 7), file("b", 2, 7), file("c", 1, 8)]);
-        let path = |device, inode| names.find(device, inode).map(|file| file.path.as_str());
-        assert_eq!((path(1, 7), path(2, 7)), (Some("a"), Some("b")));
-        assert_eq!((path(9, 8), path(9, 7), path(1, 9)), (Some("c"), None, None));
+        names.add(vec![file("a", 1, 7), file("b", 2, 7), file("c", 1, 8), file("overlay", 3, 9), file("overlay 2", 4, 10)]);
+        names.add(vec![file("renamed", 1, 8), file("overlay 3", 5, 10)]);
+        let path = |device, inode, is_only| {
+            names.find(SeenFile { device, inode, generation: 5, is_only }).map(|file| file.path.as_str())
+        };
+        assert_eq!((path(1, 7, true), path(2, 7, true), path(1, 8, true)), (Some("a"), Some("b"), Some("renamed")));
+        // Two files of one number cannot be told apart without generations, and one of another file system is another one.
+        assert_eq!((path(1, 7, false), path(9, 8, true), path(1, 9, true)), (None, None, Some("overlay")));
+        assert_eq!((path(3, 9, true), path(1, 10, true)), (Some("overlay"), None));
     }
 
     #[test]

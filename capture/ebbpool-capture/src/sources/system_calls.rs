@@ -1,22 +1,23 @@
 //! Any process: what it reads and writes of regular files by system calls and io_uring.
 //!
-//! A program at the kernel's tracepoint `sys_exit` sees each call at its end, with the bytes that it transferred, and finds
-//! the file, its inode and the position in the kernel, so that no descriptor must be followed. Requests of io_uring (from Linux 6.0
+//! Programs at the ends of the kernel's functions that transfer bytes see the file, the position and the bytes, and other calls do not
+//! reach them. On kernels without all of these functions a program at the tracepoint `sys_exit` sees each call at its end, which
+//! every process of the machine pays for. Requests of io_uring (from Linux 6.0
 //! on) are seen as they are submitted, with the bytes that they ask for, of reads those that the file has; those to registered files are counted, not seen, and of
 //! vectors the first 8 parts are. A capture sees what missed the process's own cache, and nothing of files that are mapped
-//! into memory. The position of `pwrite` to a file that is open for appending is taken from the call, as POSIX has it, although
-//! Linux appends. Two threads that move the position of the same open file at the same time may have their positions mixed up.
+//! into memory. At `sys_exit` the position of `pwrite` to a file that is open for appending is taken from the call, as POSIX has it, although
+//! Linux appends, and two threads that move the position of the same open file at the same time may have their positions mixed up.
 
 mod calls;
 mod programs;
 
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::file_event::{FileEvent, check_page_size, kind};
-use super::open_files::{FileNames, open_files};
+use super::open_files::{FileNames, SeenFile, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
 use crate::calibration::EventCost;
@@ -24,14 +25,14 @@ use crate::error::CaptureError;
 use crate::foreign;
 use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
-use crate::probes::{Channel, Probes};
+use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
 use crate::session::CaptureSource;
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
-use programs::{FileLayout, Followed, RingLayout};
+use programs::{FileFunctions, FileLayout, Followed, RingLayout};
 
 /// How often the open files and the processes are looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -52,7 +53,8 @@ pub struct ProcessCounts {
     pub written_bytes: u64,
     /// Calls and requests that make written bytes durable.
     pub syncs: u64,
-    /// Calls and requests whose bytes are not seen: `io_submit`, registered files of io_uring, and 32-bit calls.
+    /// Calls and requests whose bytes are not seen: `sendfile`, `copy_file_range`, `splice`, `io_submit`, registered files of io_uring,
+    /// and at `sys_exit` 32-bit calls, and no `splice`.
     pub unseen: u64,
 }
 
@@ -85,7 +87,7 @@ impl ProcessDecoder {
         }
         if matches!(event.kind as i32, kind::READ | kind::WRITE) {
             let inode = [event.inode as u32, (event.inode >> 32) as u32];
-            let object = recorder.object([event.device, inode[0], inode[1], 0]);
+            let object = recorder.object([event.device, inode[0], inode[1], event.generation]);
             event.record(object, self.page_size, recorder);
         }
     }
@@ -96,6 +98,8 @@ pub struct ProcessSource {
     process: Process,
     program: String,
     layout: FileLayout,
+    /// `None` if `sys_exit` must do.
+    functions: Option<FileFunctions>,
     ring: Option<RingLayout>,
     /// The process and those that it starts, if these are captured too.
     followed: Option<ProcessSet>,
@@ -119,13 +123,17 @@ impl ProcessSource {
         let lock = process.lock()?;
         let program = process.program()?;
         check_name_space()?;
-        check_64_bits(process, &program)?;
         let types = KernelTypes::of_kernel()?;
+        let functions = FileFunctions::new(&types, Arch::THIS);
+        if functions.is_none() {
+            check_64_bits(process, &program)?;
+        }
         let failed = |error| CaptureError::of_kernel("create a map", error);
         Ok(ProcessSource {
             process,
             program,
             layout: FileLayout::new(&types)?,
+            functions,
             ring: RingLayout::new(&types),
             followed: match follow_children {
                 true => Some(ProcessSet::new().map_err(failed)?),
@@ -153,7 +161,11 @@ impl ProcessSource {
             Some(_) => "system calls and io_uring",
             None => "system calls; this kernel does not show requests of io_uring",
         };
-        format!("process {} ({}){children}: reads and writes of regular files by {ring}", self.process.0, self.program)
+        let all = match self.functions {
+            Some(_) => "",
+            None => "; on this kernel all processes pay for all of their system calls meanwhile",
+        };
+        format!("process {} ({}){children}: reads and writes of regular files by {ring}{all}", self.process.0, self.program)
     }
 
     /// The process.
@@ -165,16 +177,30 @@ impl ProcessSource {
     /// a moment may have no path.
     pub fn trace(&self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         let page_size = self.decoder.page_size;
+        // Several files may have had one number, one after the other.
+        let mut holders: HashMap<[u32; 3], usize> = HashMap::new();
+        for [device, low, high, _] in recorder.objects.iter().map(|object| object.key) {
+            *holders.entry([device, low, high]).or_default() += 1;
+        }
+        let mut used: HashMap<String, u32> = HashMap::new();
         let objects = recorder.objects.iter().map(|object| {
-            let [device, low, high, _] = object.key;
+            let [device, low, high, generation] = object.key;
             let inode = u64::from(low) | u64::from(high) << 32;
-            let file = self.names.find(device, inode);
-            let number = || format!("file {}:{}:{inode}", device >> 20, device & 0xf_ffff);
+            let is_only = holders.get(&[device, low, high]) == Some(&1);
+            let file = self.names.find(SeenFile { device, inode, generation, is_only });
+            let number = || {
+                let number = format!("file {}:{}:{inode}", device >> 20, device & 0xf_ffff);
+                if is_only { number } else { format!("{number}, generation {generation}") }
+            };
+            let name = match file {
+                Some(file) if names => file.path.clone(),
+                _ => number(),
+            };
+            // A file that was written anew has the path of the one before.
+            let count = used.entry(name.clone()).or_default();
+            *count += 1;
             NamedObject {
-                name: match file {
-                    Some(file) if names => file.path.clone(),
-                    _ => number(),
-                },
+                name: if *count == 1 { name } else { format!("{name} ({count})") },
                 group: String::new(),
                 kind: Some("file".into()),
                 part: String::new(),
@@ -263,16 +289,24 @@ impl CaptureSource for ProcessSource {
                 let added = set.insert(self.process.0);
                 added.map_err(|error| CaptureError::of_kernel("change a map", error))?;
                 let map = set.descriptor();
-                programs.push(("sched_process_fork", programs::fork(map, layout)));
+                programs.push((KernelPlace::Tracepoint("sched_process_fork"), programs::fork(map, layout)));
                 Followed::Set(map)
             }
             None => Followed::One(self.process.0),
         };
-        let call_end = programs::call_end(Arch::THIS, maps, followed, layout);
-        programs.push(("sys_exit", call_end));
+        match &self.functions {
+            Some(functions) => {
+                let ends = functions.programs(maps, followed, layout).into_iter();
+                programs.extend(ends.map(|(function, code)| (KernelPlace::End(function), code)));
+            }
+            None => {
+                let code = programs::call_end(Arch::THIS, maps, followed, layout);
+                programs.push((KernelPlace::Tracepoint("sys_exit"), code));
+            }
+        }
         if let Some(ring) = &self.ring {
             let code = programs::ring_submission(maps, followed, layout, ring);
-            programs.push((ring.tracepoint, code));
+            programs.push((KernelPlace::Tracepoint(ring.tracepoint), code));
         }
         let probes = Probes::watch(channel, &programs)?;
         if !self.lock.is_the_same() {

@@ -72,7 +72,7 @@ impl Tablespaces {
     /// Looks at the files that the server has opened since the last time.
     pub(super) fn refresh(&mut self, process: Process, data: &str) {
         for file in open_files(process) {
-            let OpenFile { path, link, device, inode, bytes } = file;
+            let OpenFile { path, link, device, inode, bytes, .. } = file;
             if !self.looked_at.insert((device, inode)) {
                 continue;
             }

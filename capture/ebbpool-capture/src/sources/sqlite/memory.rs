@@ -132,7 +132,7 @@ mod tests {
         pager[1] = u64::MAX;
         pager[2] = 1 << 40;
         pager[26] = path.as_ptr() as u64;
-        let file = |path: &str| OpenFile { path: path.into(), link: String::new(), device: 0, inode: 0, bytes: 0 };
+        let file = |path: &str| OpenFile { path: path.into(), ..OpenFile::default() };
         let files = [file("/data/other.db"), file("/data/one.db")];
         let address = pager.as_ptr() as u64;
         let found = file_of_pager(Process::current(), address, &files);

@@ -15,8 +15,15 @@ pub(super) struct Calls {
     pub(super) perhaps_positioned: &'static [i32],
     /// `fsync`, `fdatasync`, `sync_file_range`, `msync`, `syncfs`, `sync`.
     pub(super) syncs: &'static [i32],
-    /// `io_submit`, whose transfers are not seen.
+    /// Those whose transfers are not seen: `io_submit`, `sendfile`, `copy_file_range`.
     pub(super) unseen: &'static [i32],
+    /// What the names of the kernel's functions for calls begin with.
+    pub(super) prefix: &'static str,
+    /// The calls of `syncs` by their names.
+    pub(super) named_syncs: &'static [&'static str],
+    /// Those whose transfers are not seen, by their names, and bytes to the descriptor that decides whether a file is transferred. Of
+    /// `splice` one of two is a pipe.
+    pub(super) named_unseen: &'static [(&'static str, Option<i32>)],
     /// Bytes from the start of `struct pt_regs` to the number of the call.
     pub(super) number: i32,
     /// To the first argument as it was at the call's beginning: the descriptor.
@@ -29,13 +36,24 @@ pub(super) struct Calls {
     pub(super) compat_transfers: &'static [i32],
 }
 
+const NAMED_SYNCS: &[&str] = &["fsync", "fdatasync", "sync_file_range", "msync", "syncfs", "sync"];
+
 const X86_64: Calls = Calls {
     reads: &[0, 17, 19, 295, 327],
     writes: &[1, 18, 20, 296, 328],
     positioned: &[17, 18, 295, 296],
     perhaps_positioned: &[327, 328],
     syncs: &[74, 75, 277, 26, 306, 162],
-    unseen: &[209],
+    unseen: &[209, 40, 326],
+    prefix: "__x64_sys_",
+    named_syncs: NAMED_SYNCS,
+    named_unseen: &[
+        ("io_submit", None),
+        ("sendfile64", None),
+        ("copy_file_range", None),
+        ("splice", Some(112)),
+        ("splice", Some(96)),
+    ],
     number: 120,
     descriptor: 112,
     position: 56,
@@ -50,7 +68,16 @@ const AARCH64: Calls = Calls {
     positioned: &[67, 68, 69, 70],
     perhaps_positioned: &[286, 287],
     syncs: &[82, 83, 84, 227, 267, 81],
-    unseen: &[2],
+    unseen: &[2, 71, 285],
+    prefix: "__arm64_sys_",
+    named_syncs: NAMED_SYNCS,
+    named_unseen: &[
+        ("io_submit", None),
+        ("sendfile64", None),
+        ("copy_file_range", None),
+        ("splice", Some(272)),
+        ("splice", Some(16)),
+    ],
     number: 280,
     descriptor: 272,
     position: 24,
@@ -82,6 +109,6 @@ mod tests {
         assert_eq!(calls.positioned, numbers(&[SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev]));
         assert_eq!(calls.perhaps_positioned, numbers(&[SYS_preadv2, SYS_pwritev2]));
         assert_eq!(calls.syncs, numbers(&[SYS_fsync, SYS_fdatasync, SYS_sync_file_range, SYS_msync, SYS_syncfs, SYS_sync]));
-        assert_eq!(calls.unseen, numbers(&[SYS_io_submit]));
+        assert_eq!(calls.unseen, numbers(&[SYS_io_submit, SYS_sendfile, SYS_copy_file_range]));
     }
 }

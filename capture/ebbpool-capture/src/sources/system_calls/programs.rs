@@ -1,11 +1,13 @@
-//! What runs at the kernel's tracepoints: `sys_exit`, `io_uring_submit_req` and `sched_process_fork`.
+//! What runs in the kernel: at the end of its functions for files, else at the tracepoint `sys_exit`, and at `io_uring_submit_req` and
+//! `sched_process_fork`.
 
 use super::calls::Calls;
 use crate::arch::Arch;
 use crate::assembler::{Assembler, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Register};
-use crate::btf::KernelTypes;
+use crate::btf::{KernelFunction, KernelTypes};
 use crate::error::CaptureError;
 use crate::event::{self, Maps, field as event_field};
+use crate::kernel;
 use crate::sources::file_event::{field, kind};
 use crate::sources::kernel_memory::{clear, follow, to_event, to_stack};
 
@@ -45,6 +47,7 @@ pub(super) struct FileLayout {
     inode: i32,
     mode: i32,
     inode_number: i32,
+    generation: i32,
     file_system: i32,
     device: i32,
     process: i32,
@@ -68,10 +71,57 @@ impl FileLayout {
             inode: types.offset("file", "f_inode")?,
             mode: types.offset("inode", "i_mode")?,
             inode_number: types.offset("inode", "i_ino")?,
+            generation: types.offset("inode", "i_generation")?,
             file_system: types.offset("inode", "i_sb")?,
             device: types.offset("super_block", "s_dev")?,
             process: types.offset("task_struct", "tgid")?,
         })
+    }
+}
+
+/// The kernel's functions for files, which other calls do not reach, so that these cost nothing more.
+#[derive(Clone, Debug)]
+pub(super) struct FileFunctions {
+    /// Those that transfer bytes, and the kind of their events.
+    transfers: Vec<(KernelFunction, i32)>,
+    /// Calls that are counted, the kind of their events, and where the descriptor of the file is that must be a regular one.
+    calls: Vec<(KernelFunction, i32, Option<i32>)>,
+}
+
+impl FileFunctions {
+    /// `None` if the kernel lets no program run at their ends, or does not have all that transfer bytes, as where a compiler has put
+    /// one into its callers.
+    pub(super) fn new(types: &KernelTypes, arch: Arch) -> Option<FileFunctions> {
+        const TRANSFERS: [(&str, i32); 4] =
+            [("vfs_read", kind::READ), ("vfs_write", kind::WRITE), ("vfs_readv", kind::READ), ("vfs_writev", kind::WRITE)];
+        let calls = Calls::for_arch(arch);
+        let names: Vec<String> = TRANSFERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let found = types.functions(&names)?;
+        if !kernel::can_watch(found.first()?.number) {
+            return None;
+        }
+        let has_arguments = |it: &KernelFunction| it.argument("file").is_some() && it.argument("pos").is_some();
+        // A kernel without one of the calls has none to count.
+        let syncs = calls.named_syncs.iter().map(|name| (*name, kind::SYNC, None));
+        let unseen = calls.named_unseen.iter().map(|(name, descriptor)| (*name, kind::UNSEEN, *descriptor));
+        let calls = syncs.chain(unseen).filter_map(|(name, kind, descriptor)| {
+            let found = types.functions(&[format!("{}{name}", calls.prefix)])?;
+            Some((found.into_iter().next()?, kind, descriptor))
+        });
+        let transfers = found.iter().all(has_arguments).then(|| found.into_iter().zip(TRANSFERS.map(|(_, kind)| kind)));
+        Some(FileFunctions { transfers: transfers?.collect(), calls: calls.collect() })
+    }
+
+    /// What runs where.
+    pub(super) fn programs(&self, maps: Maps, followed: Followed, layout: &FileLayout) -> Vec<(KernelFunction, Vec<u64>)> {
+        let transfers = self.transfers.iter();
+        let transfers =
+            transfers.map(|(function, kind)| (function.clone(), transfer_end(function, *kind, maps, followed, layout)));
+        let calls = self.calls.iter();
+        let calls = calls.map(|(function, kind, descriptor)| {
+            (function.clone(), counted_end(function, (*kind, *descriptor), maps, followed, layout))
+        });
+        transfers.chain(calls).collect()
     }
 }
 
@@ -181,21 +231,33 @@ fn limit_bytes(program: &mut Assembler, layout: &FileLayout) {
         .store64(R10, slot::BYTES, R1);
 }
 
-/// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
-fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
-    event::reserve(program, maps, 0);
+/// Fills an event from the stack and the inode in R9.
+fn fill(program: &mut Assembler, layout: &FileLayout) {
     program.load64(R1, R10, slot::POSITION).store64(R7, field::POSITION, R1).load32(R1, R10, slot::BYTES).store32(
         R7,
         field::BYTES,
         R1,
     );
     to_event(program, field::INODE, 8, R9, layout.inode_number);
+    to_event(program, field::GENERATION, 4, R9, layout.generation);
     follow(program, slot::SCRATCH, R9, layout.file_system);
     to_event(program, field::DEVICE, 4, R9, layout.device);
-    program.jump("finish").label("count");
-    event::reserve(program, maps, 0);
-    program.label("finish").load32(R1, R10, slot::KIND).store32(R7, event_field::KIND, R1);
+}
+
+/// Hands an event over with its kind, and ends the program.
+fn finish(program: &mut Assembler, maps: Maps) -> Vec<u64> {
+    program.store32_value(R7, field::GENERATION + 4, 0).load32(R1, R10, slot::KIND).store32(R7, event_field::KIND, R1);
     event::submit(program, maps)
+}
+
+/// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
+fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
+    event::reserve_with(program, maps, 0, 8);
+    fill(program, layout);
+    program.jump("finish").label("count");
+    event::reserve_with(program, maps, 0, 8);
+    program.store32_value(R7, field::GENERATION, 0).label("finish");
+    finish(program, maps)
 }
 
 /// Stores the kind of the event, and goes on at `next`.
@@ -218,6 +280,51 @@ fn count_compat(program: &mut Assembler, calls: &Calls) {
         program.jump_if_value(R1, number, "unseen");
     }
     program.jump("out");
+}
+
+/// The end of a function that has transferred bytes of a file. Its context: the arguments, among them the file and where its position
+/// is, which the function has moved behind the bytes; and the result.
+fn transfer_end(function: &KernelFunction, kind: i32, maps: Maps, followed: Followed, layout: &FileLayout) -> Vec<u64> {
+    let at = |name| function.argument(name).unwrap_or(0);
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, followed);
+    p.load64(R8, R6, function.result()).jump_if_at_most(R8, 0, "out").load64(R9, R6, at("pos"));
+    clear(p, &slot::ALL);
+    to_stack(p, slot::POSITION, 8, R9, 0);
+    p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).store64(R10, slot::BYTES, R8);
+    p.set(R1, kind).store64(R10, slot::KIND, R1).load64(R9, R6, at("file"));
+    find_inode(p, layout);
+    event::reserve_with(p, maps, 0, 8);
+    fill(p, layout);
+    finish(p, maps)
+}
+
+/// The end of a system call that is counted. Its context: the address of the registers, and the result.
+fn counted_end(
+    function: &KernelFunction,
+    (kind, descriptor): (i32, Option<i32>),
+    maps: Maps,
+    followed: Followed,
+    layout: &FileLayout,
+) -> Vec<u64> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, followed);
+    // Calls that transfer nothing are none that are not seen.
+    let least = if kind == kind::SYNC { 0 } else { 1 };
+    p.load64(R8, R6, function.result()).jump_if_at_most(R8, least - 1, "out");
+    clear(p, &slot::ALL);
+    if let Some(descriptor) = descriptor {
+        p.load64(R9, R6, 0);
+        to_stack(p, slot::DESCRIPTOR, 4, R9, descriptor);
+        find_file(p, layout);
+        find_inode(p, layout);
+    }
+    p.set(R1, kind).store64(R10, slot::KIND, R1);
+    event::reserve_with(p, maps, 0, 8);
+    p.store32_value(R7, field::GENERATION, 0);
+    finish(p, maps)
 }
 
 /// The end of a system call. Its context: the address of the registers, and the result.
@@ -396,6 +503,14 @@ mod tests {
         }
         for code in programs {
             load_program(ProgramKind::RawTracepoint, &code).expect("accepted");
+        }
+        let Some(functions) = FileFunctions::new(&types, Arch::THIS) else {
+            let _ = writeln!(std::io::stderr(), "skipped: this kernel does not have all functions for files");
+            return;
+        };
+        assert!(functions.calls.len() > 6, "{functions:?}");
+        for (function, code) in functions.programs(maps, Followed::Set(map), &layout) {
+            load_program(ProgramKind::FunctionEnd(function.number), &code).expect("accepted");
         }
     }
 
