@@ -33,6 +33,21 @@ impl Arch {
     /// The architecture of this program.
     pub const THIS: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
 
+    /// True if the kernel emulates the first instruction of this code where a probe stands on it: an instruction that does nothing, a jump
+    /// or a call to a stated place, or a `push` (`arch/x86/kernel/uprobes.c`, `arch/arm64/kernel/probes/decode-insn.c`).
+    pub(crate) fn is_emulated(self, code: &[u8]) -> bool {
+        match (self, code) {
+            (Arch::X86_64, [0x90 | 0xe8 | 0xe9 | 0xeb | 0x50..=0x57 | 0x70..=0x7f, ..] | [0x41, 0x50..=0x57, ..]) => true,
+            (Arch::X86_64, code) => matches!(code, [0x0f, 0x1f | 0x80..=0x8f, ..] | [0x66, 0x90, ..]),
+            // Hints, and branches to stated places.
+            (Arch::Aarch64, [low, b, c, high, ..]) => {
+                let word = u32::from_le_bytes([*low, *b, *c, *high]);
+                word & 0xffff_f01f == 0xd503_201f || word & 0x7c00_0000 == 0x1400_0000 || word & 0x7e00_0000 == 0x3400_0000
+            }
+            (Arch::Aarch64, _) => false,
+        }
+    }
+
     /// The offset of the instruction pointer in the context of a uprobe's program.
     pub(crate) fn instruction_pointer(self) -> i16 {
         match self {
@@ -88,6 +103,27 @@ fn register_of_aarch64(name: &str) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_that_the_kernel_emulates() {
+        let x86: [(&[u8], bool); 9] = [
+            (&[0x90], true),
+            (&[0x55, 0x48], true),
+            (&[0x41, 0x57], true),
+            (&[0x0f, 0x1f, 0x44], true),
+            (&[0xff, 0xa7, 0x10, 0x01], false),
+            (&[0x48, 0x89], false),
+            (&[0xf3, 0x0f, 0x1e, 0xfa], false),
+            (&[0x41, 0x89], false),
+            (&[], false),
+        ];
+        for (code, is_emulated) in x86 {
+            assert_eq!(Arch::X86_64.is_emulated(code), is_emulated, "{code:x?}");
+        }
+        for (word, is_emulated) in [(0xd503_201fu32, true), (0xd503_245f, true), (0x9400_0001, true), (0xd100_43ff, false)] {
+            assert_eq!(Arch::Aarch64.is_emulated(&word.to_le_bytes()), is_emulated, "{word:x}");
+        }
+    }
 
     #[test]
     fn registers_are_found_by_all_their_names() {

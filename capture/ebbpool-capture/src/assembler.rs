@@ -21,6 +21,7 @@ pub(crate) const R10: Register = 10;
 pub(crate) enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
+    CurrentProcessor = 8,
     CurrentPidTgid = 14,
     CurrentTask = 35,
     ReadUser = 112,

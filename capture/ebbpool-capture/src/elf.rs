@@ -3,6 +3,7 @@
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSymbol, elf};
 
+use crate::arch::Arch;
 use crate::error::CaptureError;
 use crate::foreign::{self, PROGRAM, ProgramFile};
 use crate::symbols::Symbols;
@@ -137,6 +138,13 @@ impl ElfProgram {
             true => address.wrapping_add(LANDING_PAD.len() as u64),
             false => address,
         }
+    }
+
+    /// True if the kernel has to step over the instruction at this address, with a second trap, and cannot emulate it.
+    pub(crate) fn is_stepped(&self, address: u64) -> bool {
+        let start = self.offset(address).and_then(|at| usize::try_from(at).ok());
+        let code = start.and_then(|at| self.data.get(at..)).unwrap_or_default();
+        !Arch::THIS.is_emulated(code)
     }
 
     /// The offset in the file of an address.

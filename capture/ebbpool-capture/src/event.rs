@@ -1,7 +1,7 @@
 //! What programs hand over for each request of a page, and the parts that these programs have in common.
 
 use crate::arch::Arch;
-use crate::assembler::{Assembler, Helper, NO_WAKE_UP, R0, R1, R2, R3, R6, R7, R10};
+use crate::assembler::{Assembler, Helper, NO_WAKE_UP, R0, R1, R2, R3, R4, R6, R7, R10};
 
 /// Bytes of an event.
 pub(crate) const EVENT_BYTES: usize = 32;
@@ -71,10 +71,34 @@ pub(crate) struct Maps {
     pub(crate) lost: i32,
     /// The limit of the sample.
     pub(crate) limit: i32,
-    /// Traps in processes that are not captured.
+    /// Runs in processes that are not captured, by process.
     pub(crate) others: i32,
+    /// Runs in those that are, by processor.
+    pub(crate) runs: i32,
+    /// Where those of a place are counted whose instruction the kernel emulates, or steps over.
+    pub(crate) of_place: i16,
     /// Whether a process has requested a page that was left out since its latest captured one.
     pub(crate) left_out: i32,
+}
+
+/// Processors whose runs are counted apart, and words of 8 bytes for each: as many as make a line of a cache.
+pub(crate) const PROCESSORS: usize = 64;
+pub(crate) const WORDS: usize = 8;
+
+/// Places whose instruction the kernel emulates, and those over which it steps.
+pub(crate) const EMULATED: i16 = 0;
+pub(crate) const STEPPED: i16 = 8;
+
+/// Counts a run in a captured process, which may end without an event. R6 to R9 remain.
+pub(crate) fn count_run(program: &mut Assembler, maps: Maps) {
+    program
+        .call(Helper::CurrentProcessor)
+        .and_value(R0, PROCESSORS as i32 - 1)
+        .multiply_value(R0, 8 * WORDS as i32)
+        .map_value(R1, maps.runs, 0)
+        .add(R1, R0)
+        .set(R2, 1)
+        .add_atomically(R1, maps.of_place, R2);
 }
 
 /// Slots of the map `left_out`, a word each. Processes whose numbers have the same lower bits share one.
@@ -82,8 +106,9 @@ pub(crate) const SLOTS: u32 = 1 << 14;
 
 /// Begins a uprobe's program: R6 is its context. The program ends at once if the processor is not at `address`, as in another
 /// server that runs the same file: addresses differ by server, and its processes inherit them.
-pub(crate) fn begin(program: &mut Assembler, arch: Arch, address: u64) {
+pub(crate) fn begin(program: &mut Assembler, arch: Arch, maps: Maps, address: u64) {
     program.copy(R6, R1).load64(R1, R6, arch.instruction_pointer()).set64(R2, address).jump_unless_equal(R1, R2, "out");
+    count_run(program, maps);
 }
 
 /// What the processes of one server have in their memory, and those of others that run the same file have not.
@@ -97,7 +122,7 @@ pub(crate) struct Owner {
 
 /// Begins the program of a probe that is in all processes that run a file. In those of other servers it counts a trap and ends:
 /// their addresses differ, or without address randomisation what their postmaster has written into their memory.
-pub(crate) fn begin_for(program: &mut Assembler, arch: Arch, address: u64, owner: Option<Owner>) {
+pub(crate) fn begin_for(program: &mut Assembler, arch: Arch, maps: Maps, address: u64, owner: Option<Owner>) {
     const OWNER: i16 = -8;
     program.copy(R6, R1).load64(R1, R6, arch.instruction_pointer()).set64(R2, address).jump_unless_equal(R1, R2, "other");
     if let Some(owner) = owner {
@@ -113,6 +138,7 @@ pub(crate) fn begin_for(program: &mut Assembler, arch: Arch, address: u64, owner
             .set64(R2, owner.value)
             .jump_unless_equal(R1, R2, "other");
     }
+    count_run(program, maps);
 }
 
 /// Reserves an event in the ring: R7 is its address. Stores kind and process; all other words are zero.
@@ -198,7 +224,7 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
     // The kernel refuses programs with instructions that are never reached.
     if program.is_wanted("other") {
         program.label("other");
-        count(program, maps.others);
+        count_other(program, maps);
     }
     let remembers = program.is_wanted("left out");
     if remembers {
@@ -212,6 +238,40 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
     program.label("lost");
     count(program, maps.lost);
     program.finish()
+}
+
+/// Counts a run in a process that is not captured, and ends the program.
+fn count_other(program: &mut Assembler, maps: Maps) {
+    const PROCESS: i16 = -8;
+    const NUMBERS: i16 = -24;
+    program
+        .call(Helper::CurrentPidTgid)
+        .shift_right(R0, 32)
+        .store32(R10, PROCESS, R0)
+        .map(R1, maps.others)
+        .copy(R2, R10)
+        .add_value(R2, PROCESS.into())
+        .call(Helper::MapLookup)
+        .jump_if_value(R0, 0, "new")
+        .set(R2, 1)
+        .add_atomically(R0, maps.of_place, R2)
+        .set(R0, 0)
+        .exit()
+        .label("new")
+        .set(R1, 0)
+        .store64(R10, NUMBERS, R1)
+        .store64(R10, NUMBERS + 8, R1)
+        .set(R1, 1)
+        .store64(R10, NUMBERS + maps.of_place, R1)
+        .map(R1, maps.others)
+        .copy(R2, R10)
+        .add_value(R2, PROCESS.into())
+        .copy(R3, R10)
+        .add_value(R3, NUMBERS.into())
+        .set(R4, 0)
+        .call(Helper::MapUpdate)
+        .set(R0, 0)
+        .exit();
 }
 
 /// Adds 1 to a number that programs share, and ends the program.

@@ -223,6 +223,16 @@ pub(crate) fn identity_behind(link: &str) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
+/// The file of this program.
+pub(crate) fn own_program() -> Option<OwnedFd> {
+    rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The device of zeros, which is no regular file.
+pub(crate) fn zeros() -> Option<OwnedFd> {
+    rustix::fs::open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
 /// What is known of a regular file without opening it.
 #[derive(Debug)]
 pub(crate) struct ForeignFile {

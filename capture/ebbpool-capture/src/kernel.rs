@@ -147,6 +147,50 @@ impl<const N: usize> SharedNumbers<N> {
     }
 }
 
+/// The keys of a map of processes, at most so many. Those that are added or removed meanwhile may be missing, or be there twice.
+fn processes_in(map: &OwnedFd, most: u32) -> Vec<i32> {
+    let mut found: Vec<i32> = Vec::new();
+    while found.len() < most as usize {
+        let mut next = 0i32;
+        let key = found.last().map_or(0, |key| &raw const *key as u64);
+        let mut attributes = [map.as_raw_fd() as u64, key, &raw mut next as u64, 0];
+        // The keys have 4 bytes, as the map was created; without a key the kernel returns the first one.
+        if bpf(Command::MapNextKey, &mut attributes).is_err() {
+            break;
+        }
+        found.push(next);
+    }
+    found
+}
+
+/// How often programs ran in other processes than the captured ones, by process: a map from process numbers to two numbers.
+#[derive(Debug)]
+pub(crate) struct RunsOfOthers(OwnedFd);
+
+impl RunsOfOthers {
+    /// The most processes; those beyond are not counted.
+    const MOST: u32 = 1 << 12;
+
+    pub(crate) fn new() -> io::Result<RunsOfOthers> {
+        create_map(MapKind::Hash, 4, 16, RunsOfOthers::MOST).map(RunsOfOthers)
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    pub(crate) fn get(&self) -> Vec<(i32, [u64; 2])> {
+        let found = processes_in(&self.0, RunsOfOthers::MOST).into_iter();
+        let found = found.filter_map(|process| {
+            let mut runs = [0u64; 2];
+            let mut attributes = [self.descriptor() as u64, &raw const process as u64, runs.as_mut_ptr() as u64, 0];
+            // The key has 4 bytes and the value 16, as the map was created.
+            bpf(Command::MapLookup, &mut attributes).ok().map(|_| (process, runs))
+        });
+        found.collect()
+    }
+}
+
 /// Processes that programs and this process share: a map from process numbers to 1.
 #[derive(Debug)]
 pub(crate) struct ProcessSet(OwnedFd);
@@ -179,18 +223,7 @@ impl ProcessSet {
 
     /// The processes in the set. Those that programs add or this process removes meanwhile may be missing, or be there twice.
     pub(crate) fn members(&self) -> Vec<i32> {
-        let mut members: Vec<i32> = Vec::new();
-        while members.len() < ProcessSet::MOST as usize {
-            let mut next = 0i32;
-            let key = members.last().map_or(0, |key| &raw const *key as u64);
-            let mut attributes = [self.descriptor() as u64, key, &raw mut next as u64, 0];
-            // The keys have 4 bytes, as the map was created; without a key the kernel returns the first one.
-            if bpf(Command::MapNextKey, &mut attributes).is_err() {
-                break;
-            }
-            members.push(next);
-        }
-        members
+        processes_in(&self.0, ProcessSet::MOST)
     }
 }
 

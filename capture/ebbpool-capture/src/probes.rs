@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::btf::KernelFunction;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::event::{ALL_PAGES, Maps, SLOTS};
+use crate::event::{ALL_PAGES, EMULATED, Maps, PROCESSORS, SLOTS, STEPPED, WORDS};
 use crate::foreign::ProgramFile;
-use crate::kernel::{self, Probe, ProgramKind, SharedNumbers};
+use crate::kernel::{self, Probe, ProgramKind, RunsOfOthers, SharedNumbers};
 use crate::ring::BpfRingBuffer;
 
 /// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
@@ -39,7 +39,8 @@ pub(crate) struct Channel {
     ring: BpfRingBuffer,
     lost: SharedNumbers<1>,
     limit: SharedNumbers<1>,
-    others: SharedNumbers<1>,
+    others: RunsOfOthers,
+    runs: SharedNumbers<{ PROCESSORS * WORDS }>,
     left_out: OwnedFd,
 }
 
@@ -56,7 +57,8 @@ impl Channel {
             ring,
             lost,
             limit,
-            others: SharedNumbers::new().map_err(failed)?,
+            others: RunsOfOthers::new().map_err(failed)?,
+            runs: SharedNumbers::new().map_err(failed)?,
             left_out: kernel::create_words(SLOTS).map_err(failed)?,
         })
     }
@@ -67,8 +69,16 @@ impl Channel {
             lost: self.lost.descriptor(),
             limit: self.limit.descriptor(),
             others: self.others.descriptor(),
+            runs: self.runs.descriptor(),
+            of_place: EMULATED,
             left_out: self.left_out.as_raw_fd(),
         }
+    }
+
+    /// The maps for a probe at this address of the program's file.
+    pub(crate) fn maps_at(&self, program: &ElfProgram, address: u64) -> Maps {
+        let of_place = if program.is_stepped(address) { STEPPED } else { EMULATED };
+        Maps { of_place, ..self.maps() }
     }
 
     /// Forgets the events that wait.
@@ -178,9 +188,15 @@ impl Probes {
         self.channel.lost.get().map_or(0, |[lost]| lost)
     }
 
-    /// Traps so far in processes that run the same file and are not captured.
-    pub(crate) fn traps_of_others(&self) -> u64 {
-        self.channel.others.get().map_or(0, |[others]| others)
+    /// Runs of programs so far in captured processes: at places that the kernel emulates, and at those that it steps over.
+    pub(crate) fn runs(&self) -> [u64; 2] {
+        let all = self.channel.runs.get().unwrap_or([0; PROCESSORS * WORDS]);
+        [EMULATED, STEPPED].map(|place| all.chunks(WORDS).map(|words| words[place as usize / 8]).sum())
+    }
+
+    /// Runs in processes that run the same file and are not captured, by process.
+    pub(crate) fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {
+        self.channel.others.get()
     }
 
     /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.

@@ -3,11 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
+
 use crate::calibration::EventCost;
 use crate::error::CaptureError;
 use crate::event::ALL_PAGES;
 use crate::probes::Probes;
 use crate::recorder::CaptureBuffer;
+use crate::target::Process;
 use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
 
 /// How often waiting events are read.
@@ -52,11 +55,6 @@ pub trait CaptureSource {
 
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
-
-    /// Processor time so far of processes that are not captured and run into the probes all the same; `None` if there are none.
-    fn processor_time_of_others(&self) -> Option<Duration> {
-        None
-    }
 
     /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
     fn event_cost(&self, probed: EventCost) -> EventCost {
@@ -163,15 +161,14 @@ pub struct SessionReport {
     pub sample: f64,
     /// The share of the target's processor time that its events took, by the calibration.
     pub overhead: Option<f64>,
-    /// The share of the processor time of processes that run the same file and are not captured which their traps took; `None`
-    /// if none of them ran into a probe.
+    /// The share of the processor time of processes that are not captured and ran into probes which these took; `None` if there are
+    /// none.
     pub overhead_of_others: Option<f64>,
     /// What the target and the device below its files wrote meanwhile.
     pub written: WrittenBytes,
 }
 
 /// Counters at the start of an interval.
-#[derive(Clone, Copy)]
 struct Mark {
     at: Instant,
     events: u64,
@@ -179,8 +176,9 @@ struct Mark {
     references: u64,
     hits: Option<(u64, u64)>,
     processor_time: Option<Duration>,
-    traps_of_others: u64,
-    time_of_others: Option<Duration>,
+    runs: [u64; 2],
+    /// Runs in each process that is not captured, and its processor time.
+    others: HashMap<i32, ([u64; 2], Duration)>,
 }
 
 struct Session<'a> {
@@ -195,6 +193,8 @@ struct Session<'a> {
     lost: u64,
     fill: f64,
     sample: f64,
+    /// Processor time of the target at the latest look.
+    used: Option<Duration>,
 }
 
 /// Captures until a limit is reached, the target ends, or `proceed` returns false; it is called every 20 ms, about once a
@@ -224,6 +224,7 @@ pub fn capture(
         lost: 0,
         fill: 0.0,
         sample: 1.0,
+        used: None,
     };
     let before = session.source.write_counters();
     session.source.record_resident(&mut session.recorder);
@@ -259,16 +260,18 @@ pub fn capture(
 impl Session<'_> {
     fn run(&mut self, proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool) -> Result<End, CaptureError> {
         let mut mark = self.mark();
+        let mut expensive = 0;
         loop {
             thread::sleep(PAUSE);
             self.fill = self.fill.max(self.probes.fill());
             self.source.refresh();
+            self.used = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used);
             self.drain();
             let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
             if let Some(progress) = &progress {
-                // No sample makes the traps of others cheaper.
-                let others = self.overhead_of_others(&mark).unwrap_or(0.0);
-                if others > self.limits.overhead || !self.keep_overhead(&mark, progress)? {
+                let is_too_much = self.cost_others_too_much(&mark) || !self.keep_overhead(&mark, progress)?;
+                expensive = if is_too_much { expensive + 1 } else { 0 };
+                if expensive == EXPENSIVE {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
@@ -320,34 +323,62 @@ impl Session<'_> {
             references: self.recorder.len() as u64,
             hits: self.source.hits(),
             processor_time: self.source.processor_time(),
-            traps_of_others: self.probes.traps_of_others(),
-            time_of_others: self.source.processor_time_of_others(),
+            runs: self.probes.runs(),
+            others: self.others().collect(),
         }
     }
 
-    /// The share of the processor time of processes that are not captured which their traps took since `mark`.
-    fn overhead_of_others(&self, mark: &Mark) -> Option<f64> {
-        let traps = self.probes.traps_of_others().saturating_sub(mark.traps_of_others);
-        let now = self.source.processor_time_of_others()?;
-        // Those that have ended since are missing in the second sum.
-        let used = now.saturating_sub(mark.time_of_others?).as_secs_f64();
-        let ours = traps as f64 * self.cost.left_out.as_secs_f64();
-        (traps > 0).then(|| (ours / used.max(ours)).min(1.0))
+    /// Runs in the processes that are not captured, and their processor time.
+    fn others(&self) -> impl Iterator<Item = (i32, ([u64; 2], Duration))> {
+        let others = self.probes.runs_of_others().into_iter();
+        others.map(|(process, runs)| (process, (runs, Process(process).processor_time().unwrap_or_default())))
     }
 
-    /// Processor time of the events since `mark`. With a sample, the events that were left out count too, and so do those that
-    /// found no room.
+    /// Processor time that programs took in processes that are not captured since `mark`, and all that these used.
+    fn time_of_others(&self, mark: &Mark) -> (Duration, Duration) {
+        let (mut ours, mut used) = (Duration::ZERO, Duration::ZERO);
+        for (process, (runs, time)) in self.others() {
+            let (runs_before, time_before) = mark.others.get(&process).copied().unwrap_or_default();
+            let runs = [0, 1].map(|at| runs[at].saturating_sub(runs_before[at]));
+            if runs != [0, 0] {
+                ours += self.time_of_runs(runs);
+                used += time.saturating_sub(time_before);
+            }
+        }
+        // Of one that has ended the time is not known.
+        (ours, used.max(ours))
+    }
+
+    /// The share of the processor time of processes that are not captured which their runs took since `mark`.
+    fn overhead_of_others(&self, mark: &Mark) -> Option<f64> {
+        let (ours, used) = self.time_of_others(mark);
+        (ours > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
+    }
+
+    /// Processor time of runs that end without an event, at places that the kernel emulates and at those that it steps over.
+    fn time_of_runs(&self, [emulated, stepped]: [u64; 2]) -> Duration {
+        let EventCost { left_out, step, .. } = self.cost;
+        left_out.mul_f64((emulated + stepped) as f64) + step.mul_f64(stepped as f64)
+    }
+
+    /// Processor time of the programs since `mark`: of those that hand an event over, or find no room for it, and of all others. With
+    /// another sample than now there would be more or fewer of the former.
     fn time_of_events(&self, mark: &Mark, sample: f64) -> Duration {
         let lost = self.probes.lost().saturating_sub(mark.lost);
-        let captured = (self.events - mark.events + lost) as f64;
-        let all = captured / self.sample;
-        let each = |share: f64| share * self.cost.captured.as_secs_f64() + (1.0 - share) * self.cost.left_out.as_secs_f64();
-        Duration::from_secs_f64(all * each(sample))
+        let captured = (self.events - mark.events + lost) as f64 * sample / self.sample;
+        let now = self.probes.runs();
+        let runs = [0, 1].map(|at| now[at].saturating_sub(mark.runs[at]));
+        let more = self.cost.captured.saturating_sub(self.cost.left_out).mul_f64(captured);
+        // Programs without counted runs hand over all that they see.
+        let uncounted = (captured - (runs[0] + runs[1]) as f64).max(0.0);
+        self.time_of_runs(runs) + more + self.cost.left_out.mul_f64(uncounted)
     }
 
     /// The share of the target's processor time that its events took since `mark`.
     fn overhead(&self, mark: &Mark) -> Option<f64> {
-        let used = self.source.processor_time()?.checked_sub(mark.processor_time?)?;
+        // Of one that has ended the latest time that was known.
+        let now = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used)?;
+        let used = now.checked_sub(mark.processor_time?)?;
         let ours = self.time_of_events(mark, self.sample);
         (used > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
     }
@@ -371,10 +402,22 @@ impl Session<'_> {
         }
     }
 
+    /// True if processes that are not captured pay more than allowed since `mark`. No sample makes their runs cheaper.
+    fn cost_others_too_much(&self, mark: &Mark) -> bool {
+        let (ours, used) = self.time_of_others(mark);
+        self.is_noticed(ours, mark) && ours.as_secs_f64() > self.limits.overhead * used.as_secs_f64()
+    }
+
+    /// True if this processor time since `mark` is enough to be noticed: a process that does nothing pays a large share of nothing.
+    fn is_noticed(&self, ours: Duration, mark: &Mark) -> bool {
+        ours.as_secs_f64() > LEAST_NOTICED * mark.at.elapsed().as_secs_f64()
+    }
+
     /// Samples pages if all of them cost more than allowed. False if even events that are left out would.
     fn keep_overhead(&mut self, mark: &Mark, progress: &CaptureProgress) -> Result<bool, CaptureError> {
         let allowed = self.limits.overhead;
-        let Some(overhead) = progress.overhead.filter(|it| *it > allowed) else {
+        let is_noticed = self.is_noticed(self.time_of_events(mark, self.sample), mark);
+        let Some(overhead) = progress.overhead.filter(|it| *it > allowed && is_noticed) else {
             return Ok(true);
         };
         // Half of the pages at least, so that an ordinary second after a busy one changes nothing.
@@ -401,6 +444,12 @@ impl Session<'_> {
         }
     }
 }
+
+/// After so many seconds in a row that cost more than allowed a capture ends.
+const EXPENSIVE: u32 = 3;
+
+/// The share of a processor that counts as a cost.
+const LEAST_NOTICED: f64 = 0.005;
 
 /// The smallest share of pages.
 const LEAST_SAMPLE: f64 = 1.0 / 256.0;

@@ -139,17 +139,25 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
             Ok(None)
         }
     };
-    let sample = captured.report.sample;
+    let (sample, end, time) = (captured.report.sample, captured.report.end, captured.report.time);
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = write(&trace, outputs, facts, &session.output)?;
     print(&trace, &written, session)?;
     let advice = advice?;
     if sample < 1.0 {
         say(&of_sample(sample, frames));
-        // Its sizes would be those of the sample.
-        return Ok(());
+    } else {
+        // Else its sizes would be those of the sample.
+        advice.map_or(Ok(()), CaptureAdvice::print)?;
     }
-    advice.map_or(Ok(()), CaptureAdvice::print)
+    if end == End::Overhead {
+        return Err(CaptureError::Nothing(format!(
+            "the capture ended after {:.1} s, since it cost more than --at-most allows; the trace has what was captured until then. Give a larger --at-most if the target may pay that",
+            time.as_secs_f64()
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// Writes the trace; if that fails, as on a full disk, into the directory of temporary files, as what took minutes should not be
@@ -244,10 +252,11 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Fa
 
 fn announcement(limits: &Limits, cost: &EventCost) -> String {
     format!(
-        "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} µs on this machine; nothing is written to it",
+        "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} µs on this machine, and {:.2} µs more where the kernel has to step; nothing is written to it",
         limits.time.as_secs_f64(),
         grouped(limits.references as u64),
-        1e6 * cost.captured.as_secs_f64()
+        1e6 * cost.captured.as_secs_f64(),
+        1e6 * cost.step.as_secs_f64()
     )
 }
 
@@ -259,25 +268,25 @@ fn ending(report: &SessionReport) -> String {
         End::Stopped => "; stopped",
         End::Target => "; the target has ended",
         End::Replaced => "; the process has become another program, which has no probes",
-        End::Overhead => "; its events would have cost more than --at-most allows",
+        End::Overhead => "; ended early, since it cost more than --at-most allows",
         _ => "",
     };
-    let mut text = format!(
-        "captured {:.1} s: {} events, {} lost, ring at most {:.1} % full; probes on in {:.0} ms, off in {:.0} ms{why}",
+    let mut cost = String::new();
+    if let Some(overhead) = report.overhead {
+        cost += &format!(", at the cost of {:.1} % of the target's processor time", 100.0 * overhead);
+    }
+    if let Some(overhead) = report.overhead_of_others {
+        cost += &format!(" and {:.1} % of that of other processes that ran into its probes", 100.0 * overhead);
+    }
+    format!(
+        "captured {:.1} s{cost}{why}: {} events, {} lost, ring at most {:.1} % full; probes on in {:.0} ms, off in {:.0} ms",
         report.time.as_secs_f64(),
         grouped(report.events),
         grouped(report.lost),
         100.0 * report.fill,
         report.attaching.as_secs_f64() * 1e3,
         report.detaching.as_secs_f64() * 1e3,
-    );
-    if let Some(overhead) = report.overhead {
-        text += &format!("; cost {:.1} % of the target's processor time", 100.0 * overhead);
-    }
-    if let Some(overhead) = report.overhead_of_others {
-        text += &format!(", and {:.1} % of that of other servers that run the same file", 100.0 * overhead);
-    }
-    text
+    )
 }
 
 /// What every capture says of itself in the file of facts.
@@ -488,7 +497,7 @@ mod tests {
                     device: Some(WrittenDevice { name: "sda".into(), bytes: 12288 }),
                 },
             },
-            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO },
+            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO, step: Duration::ZERO },
         }
     }
 

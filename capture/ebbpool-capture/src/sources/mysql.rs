@@ -177,7 +177,7 @@ impl CaptureSource for MysqlSource {
             Site {
                 name: site.symbol.clone(),
                 address,
-                code: programs::request(Arch::THIS, channel.maps(), memory, site.function),
+                code: programs::request(Arch::THIS, channel.maps_at(&server.program, address), memory, site.function),
             }
         });
         let sites: Vec<Site> = sites.collect();

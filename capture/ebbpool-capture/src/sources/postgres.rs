@@ -190,7 +190,7 @@ impl PostgresSource {
     fn probe_at(&self, channel: &Channel, address: u64) -> ServerProbe {
         ServerProbe {
             arch: self.arch,
-            maps: channel.maps(),
+            maps: channel.maps_at(&self.server.program, address),
             address: address.wrapping_add(self.server.displacement),
             owner: self.server.owner,
         }
@@ -311,11 +311,6 @@ impl CaptureSource for PostgresSource {
 
     fn processor_time(&self) -> Option<Duration> {
         Some(self.server.process.processor_time_of_all())
-    }
-
-    fn processor_time_of_others(&self) -> Option<Duration> {
-        let others = self.server.others().into_iter();
-        Some(others.filter_map(Process::processor_time).sum())
     }
 
     fn write_counters(&self) -> WriteCounters {

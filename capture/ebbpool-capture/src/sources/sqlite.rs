@@ -21,7 +21,7 @@ use super::open_files::{OpenFile, open_files};
 use crate::arch::Arch;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::event::{EVENT_BYTES, PageEvent};
+use crate::event::{EVENT_BYTES, Maps, PageEvent};
 use crate::foreign::{self, ForeignDirectory, PROGRAM, ProgramFile};
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
@@ -332,23 +332,24 @@ fn page_size_below(root: &ForeignDirectory, path: &str) -> Option<u64> {
 impl CaptureSource for SqliteSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
-        let (arch, maps) = (Arch::THIS, channel.maps());
+        let arch = Arch::THIS;
         let mut sites = Vec::new();
-        let mut probe = |name: &str, program: &dyn Fn(u64) -> Vec<u64>| {
+        let mut probe = |name: &str, program: &dyn Fn(Maps, u64) -> Vec<u64>| {
             let Some(address) = self.library.symbol(name) else {
                 return;
             };
             let address = self.library.entry(address);
-            sites.push(Site { name: name.into(), address, code: program(address.wrapping_add(self.displacement)) });
+            let code = program(channel.maps_at(&self.library, address), address.wrapping_add(self.displacement));
+            sites.push(Site { name: name.into(), address, code });
         };
         for (name, event_kind) in
             [("sqlite3PagerGet", kind::READ), ("sqlite3PagerWrite", kind::DIRTY), ("sqlite3PagerCommitPhaseTwo", kind::COMMIT)]
         {
-            probe(name, &|memory| programs::request(arch, maps, memory, event_kind));
+            probe(name, &|maps, memory| programs::request(arch, maps, memory, event_kind));
         }
-        probe(WRITE, &|memory| programs::write(arch, maps, memory));
+        probe(WRITE, &|maps, memory| programs::write(arch, maps, memory));
         for (name, event_kind) in LIFETIME.into_iter().filter(|_| self.shows_lifetimes) {
-            probe(name, &|memory| programs::lifetime(arch, maps, memory, event_kind));
+            probe(name, &|maps, memory| programs::lifetime(arch, maps, memory, event_kind));
         }
         let target = ProbedFile {
             file: &self.library_file,

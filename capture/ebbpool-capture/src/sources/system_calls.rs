@@ -11,6 +11,7 @@
 mod calls;
 mod programs;
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
@@ -20,8 +21,9 @@ use super::file_event::{FileEvent, check_page_size, kind};
 use super::open_files::{FileNames, SeenFile, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
-use crate::calibration::EventCost;
+use crate::calibration::{EventCost, time_of};
 use crate::error::CaptureError;
+use crate::event::Maps;
 use crate::foreign;
 use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
@@ -220,6 +222,42 @@ impl ProcessSource {
         }
     }
 
+    /// The programs for these processes.
+    fn programs(&self, maps: Maps, followed: Followed) -> Vec<(KernelPlace, Vec<u64>)> {
+        let layout = &self.layout;
+        let mut programs: Vec<(KernelPlace, Vec<u64>)> = match &self.functions {
+            Some(functions) => {
+                let ends = functions.programs(maps, followed, layout).into_iter();
+                ends.map(|(function, code)| (KernelPlace::End(function), code)).collect()
+            }
+            None => {
+                let code = programs::call_end(Arch::THIS, maps, followed, layout);
+                vec![(KernelPlace::Tracepoint("sys_exit"), code)]
+            }
+        };
+        if let Some(ring) = &self.ring {
+            let code = programs::ring_submission(maps, followed, layout, ring);
+            programs.push((KernelPlace::Tracepoint(ring.tracepoint), code));
+        }
+        programs
+    }
+
+    /// What the programs cost this process: for a byte that it reads of a file, and for one that is of none.
+    fn measured_cost(&self) -> Option<EventCost> {
+        let (file, device) = (foreign::own_program()?, foreign::zeros()?);
+        let read = |from: &OwnedFd| {
+            time_of(&mut |_| {
+                let _ = rustix::io::pread(from, &mut [0u8; 1], 0);
+            })
+        };
+        let bare = [read(&file), read(&device)];
+        let channel = Channel::new(16 << 20).ok()?;
+        let programs = self.programs(channel.maps(), Followed::One(Process::current().0));
+        let _probes = Probes::watch(channel, &programs).ok()?;
+        let [captured, left_out] = [(&file, bare[0]), (&device, bare[1])].map(|(from, bare)| read(from).saturating_sub(bare));
+        Some(EventCost { captured, left_out, step: Duration::ZERO })
+    }
+
     /// The processes under capture.
     fn processes(&self) -> Vec<Process> {
         match &self.followed {
@@ -294,20 +332,7 @@ impl CaptureSource for ProcessSource {
             }
             None => Followed::One(self.process.0),
         };
-        match &self.functions {
-            Some(functions) => {
-                let ends = functions.programs(maps, followed, layout).into_iter();
-                programs.extend(ends.map(|(function, code)| (KernelPlace::End(function), code)));
-            }
-            None => {
-                let code = programs::call_end(Arch::THIS, maps, followed, layout);
-                programs.push((KernelPlace::Tracepoint("sys_exit"), code));
-            }
-        }
-        if let Some(ring) = &self.ring {
-            let code = programs::ring_submission(maps, followed, layout, ring);
-            programs.push((KernelPlace::Tracepoint(ring.tracepoint), code));
-        }
+        programs.extend(self.programs(maps, followed));
         let probes = Probes::watch(channel, &programs)?;
         if !self.lock.is_the_same() {
             return Err(CaptureError::Changed(self.program.clone()));
@@ -356,10 +381,7 @@ impl CaptureSource for ProcessSource {
     }
 
     fn event_cost(&self, probed: EventCost) -> EventCost {
-        /// Nothing is trapped: `dd bs=1`, with an event for each byte that it reads and a look at each byte that it writes to a
-        /// device, takes 285 ns more for both where an event of a probe takes 592 (2026-11-23, Linux 6.18).
-        const OF_PROBED: f64 = 0.5;
-        EventCost { captured: probed.captured.mul_f64(OF_PROBED), left_out: probed.left_out.mul_f64(OF_PROBED) }
+        self.measured_cost().unwrap_or(probed)
     }
 
     fn processor_time(&self) -> Option<Duration> {

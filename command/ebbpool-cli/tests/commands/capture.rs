@@ -267,10 +267,10 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     // Even a sample would cost more than this; what was captured until then is written.
     let cheap = ["capture", "postgres", "--pid", &pid, "-o", "cheap.parquet", "--at-most", "0.0001%"];
     if let Some(child) = attached(&ebbpool, &cheap) {
-        server.client("pgbench", &["-n", "-S", "-c", "2", "-T", "3", "bench"]);
+        server.client("pgbench", &["-n", "-S", "-c", "2", "-T", "6", "bench"]);
         let output = child.wait_with_output().expect("an output");
         let message = errors(&output);
-        assert!(output.status.success(), "{message}");
+        assert_eq!(output.status.code(), Some(1), "{message}");
         assert!(message.contains("than --at-most allows"), "{message}");
         assert!(ebbpool.path("cheap.parquet").exists());
     }
@@ -344,7 +344,7 @@ fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
         return;
     };
     assert!(requests < 500, "{requests} requests of an idle server: {message}");
-    assert!(message.contains("other servers that run the same file"), "{message}");
+    assert!(message.contains("of other processes that ran into its probes"), "{message}");
     // Its own are captured.
     let Some((requests, message)) = requests_beside(&one, &one, &ebbpool) else {
         return;

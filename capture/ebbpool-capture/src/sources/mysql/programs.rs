@@ -76,7 +76,7 @@ pub(super) fn request(arch: Arch, maps: Maps, address: u64, function: RequestFun
     let argument = arch.argument(function.page_number);
     let mut program = Assembler::default();
     let p = &mut program;
-    event::begin(p, arch, address);
+    event::begin(p, arch, maps, address);
     event::reserve(p, maps, REQUEST);
     match function.page {
         PageArgument::Value => {

@@ -44,7 +44,7 @@ pub(super) struct ServerProbe {
 impl ServerProbe {
     fn begin(&self) -> Assembler {
         let mut program = Assembler::default();
-        event::begin_for(&mut program, self.arch, self.address, self.owner);
+        event::begin_for(&mut program, self.arch, self.maps, self.address, self.owner);
         program
     }
 }

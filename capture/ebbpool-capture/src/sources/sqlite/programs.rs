@@ -29,7 +29,7 @@ const PAGE_NUMBER: i32 = 48;
 pub(super) fn request(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> Vec<u64> {
     let mut program = Assembler::default();
     let p = &mut program;
-    event::begin(p, arch, address);
+    event::begin(p, arch, maps, address);
     event::reserve(p, maps, event_kind);
     if event_kind == kind::DIRTY {
         event::copy_memory(p, field::OBJECT, 8, arch.argument(0), PAGE_PAGER);
@@ -56,7 +56,7 @@ pub(super) fn lifetime(arch: Arch, maps: Maps, address: u64, event_kind: u32) ->
     const PART: i32 = 512;
     let mut program = Assembler::default();
     let p = &mut program;
-    event::begin(p, arch, address);
+    event::begin(p, arch, maps, address);
     event::reserve_with(p, maps, event_kind, PAGER_COPY);
     p.load64(R1, R6, arch.argument(0)).store64(R7, field::OBJECT, R1);
     // The piece may end before: what is not there is zero.
@@ -75,7 +75,7 @@ const FILE_PATH: i32 = 56;
 pub(super) fn write(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
     let mut program = Assembler::default();
     let p = &mut program;
-    event::begin(p, arch, address);
+    event::begin(p, arch, maps, address);
     event::reserve(p, maps, kind::WRITE);
     event::copy_memory(p, field::OBJECT, 8, arch.argument(0), FILE_PATH);
     event::copy_register(p, field::DETAIL, arch.argument(2));
