@@ -358,47 +358,10 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
 fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
     let mut reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
-    let classes = reader.classes();
-    if let Some(classes) = &classes
-        && !format.keeps_classes(classes)
-    {
-        progress::report_notes(&[format!("{format} cannot store the classes of the pages; the output omits them")]);
-    }
-    if reader.has_requests() && !format.keeps_requests() {
-        progress::report_notes(&[format!(
-            "{format} cannot store when the references were made and through which rings; the output omits it"
-        )]);
-    }
-    if !format.keeps_metadata() {
-        let Metadata { name, page_size, database_pages, below_cache, own_numbers } = reader.metadata();
-        let parts = [
-            (name.is_some(), "the name"),
-            (page_size.is_some(), "the page size"),
-            (database_pages.is_some(), "the database's pages"),
-            (*below_cache, "that the trace was captured below a cache"),
-            (
-                *own_numbers,
-                "that names of devices, files or keys were numbered, so that parts that are converted one by one must not be put together",
-            ),
-        ];
-        let lost: Vec<&str> = parts.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
-        if !lost.is_empty() {
-            progress::report_notes(&[format!("{format} cannot store {}; the output omits it", lost.join(", "))]);
-        }
-    }
-    let metadata = reader.metadata();
-    let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
-    writer.expect(reader.columns());
-    let mut omits_operations = false;
-    for_each_batch(&mut reader, source.label(), |batch| {
-        omits_operations |= !format.keeps_operations() && (!batch.trims.is_empty() || batch.whole.contains(&true));
-        writer.write(batch)
-    })?;
-    if omits_operations {
-        progress::report_notes(&[format!(
-            "{format} cannot store trims, and which writes replace whole pages; the output omits it"
-        )]);
-    }
+    let mut writer = Writer::create_for(&reader, to, format, level)?;
+    progress::report_notes(&writer.omitted());
+    for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
+    progress::report_notes(&writer.omitted());
     if let Some(classes) = reader.classes() {
         writer.name_classes(classes.names());
     }

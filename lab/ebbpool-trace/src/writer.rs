@@ -7,6 +7,7 @@ use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, Format, WriteTarget};
 use crate::output::OutputFile;
+use crate::reader::Reader;
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 
 /// Writes a trace into a file.
@@ -17,7 +18,11 @@ use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 /// useful for text and u32 (native files are compressed internally).
 pub struct Writer {
     encoder: Box<dyn Encode>,
+    format: Format,
     references: u64,
+    /// What the format cannot store of the trace, in notes, and whether some of it is trims or writes of whole pages.
+    omitted: Vec<String>,
+    omits_operations: bool,
 }
 
 /// The size of the trace that a finished [`Writer`] has written.
@@ -79,6 +84,50 @@ impl Writer {
         Writer::of_sink(sink, path, format, metadata, (classes, level))
     }
 
+    /// Starts writing all that a reader yields; [`omitted`](Writer::omitted) says what the format cannot store of it. At its end
+    /// the classes may have other names, see [`name_classes`](Writer::name_classes).
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Writer::create).
+    pub fn create_for(
+        reader: &Reader,
+        path: impl AsRef<Path>,
+        format: Format,
+        level: Option<i32>,
+    ) -> Result<Writer, TraceError> {
+        let (metadata, classes) = (reader.metadata(), reader.classes());
+        let mut writer = Writer::create_with_classes(path, format, metadata, classes.as_ref(), level)?;
+        writer.expect(reader.columns());
+        let Metadata { name, page_size, database_pages, below_cache, own_numbers } = metadata;
+        let numbers = "that names of devices, files or keys were numbered, so that parts that are converted one by one must not be put together";
+        let stated = [
+            (name.is_some(), "the name"),
+            (page_size.is_some(), "the page size"),
+            (database_pages.is_some(), "the database's pages"),
+            (*below_cache, "that the trace was captured below a cache"),
+            (*own_numbers, numbers),
+        ];
+        let lost: Vec<&str> = stated.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
+        writer.omit(classes.is_some_and(|classes| !format.keeps_classes(&classes)), "the classes of the pages", "them");
+        let requests = "when the references were made and through which rings";
+        writer.omit(reader.has_requests() && !format.keeps_requests(), requests, "it");
+        writer.omit(!lost.is_empty() && !format.keeps_metadata(), &lost.join(", "), "it");
+        Ok(writer)
+    }
+
+    fn omit(&mut self, is_lost: bool, what: &str, it: &str) {
+        let format = self.format;
+        self.omitted.extend(is_lost.then(|| format!("{format} cannot store {what}; the output omits {it}")));
+    }
+
+    /// Notes on what the format cannot store of [a reader's](Writer::create_for) references so far, besides those returned before.
+    pub fn omitted(&mut self) -> Vec<String> {
+        let operations = std::mem::take(&mut self.omits_operations);
+        self.omit(operations, "trims, and which writes replace whole pages", "it");
+        std::mem::take(&mut self.omitted)
+    }
+
     /// Starts writing a file that was opened before, at that path, in `format` and with `classes`.
     ///
     /// # Errors
@@ -104,7 +153,7 @@ impl Writer {
         (classes, level): (Option<&PageClasses>, Option<i32>),
     ) -> Result<Writer, TraceError> {
         let encoder = format.create(WriteTarget { path, sink, metadata, classes, level })?;
-        Ok(Writer { encoder, references: 0 })
+        Ok(Writer { encoder, format, references: 0, omitted: Vec::new(), omits_operations: false })
     }
 
     /// Says, before the first batch, which columns batches may have: native stores [times and rings](Batch::requests), native and
@@ -121,6 +170,7 @@ impl Writer {
     /// The caller should then drop the writer, which leaves the target unchanged.
     pub fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.encoder.write(batch)?;
+        self.omits_operations |= !self.format.keeps_operations() && (!batch.trims.is_empty() || batch.whole.contains(&true));
         self.references += batch.len() as u64;
         Ok(())
     }
