@@ -121,10 +121,12 @@ fn with_arguments(text: &str) -> String {
             }
         }
         rest = &option[2 + name_length..];
-        let value = rest.strip_prefix(' ').map(value_of).unwrap_or_default();
+        let value = rest.strip_prefix(' ').map(|rest| value_of(rest, name == "columns")).unwrap_or_default();
         if !value.is_empty() {
             match value.parse::<f64>() {
                 Ok(_) => out.push_str(value),
+                // It is quoted as a text of Python is.
+                Err(_) if value.starts_with('\'') => out.push_str(value),
                 Err(_) => out.push_str(&format!("'{value}'")),
             }
             rest = &rest[1 + value.len()..];
@@ -134,8 +136,16 @@ fn with_arguments(text: &str) -> String {
     out
 }
 
-/// The value at the beginning of the text after an option: a word with a digit or a colon in it.
-fn value_of(text: &str) -> &str {
+/// The value at the beginning of the text after an option: a word with a digit or a colon in it, or all columns.
+fn value_of(text: &str, are_columns: bool) -> &str {
+    if are_columns {
+        let end = match text.strip_prefix('\'') {
+            Some(quoted) => quoted.find('\'').map_or(text.len(), |end| end + 2),
+            None => text.find([' ', ';', ')']).unwrap_or(text.len()),
+        };
+        let value = text[..end].trim_end_matches([',', '.', ':']);
+        return if value.contains('=') { value } else { "" };
+    }
     let end = text.find([' ', ',', ';', ')']).unwrap_or(text.len());
     let word = text[..end].trim_end_matches('.');
     let is_value = word.starts_with(|first: char| first.is_ascii_digit()) || word.contains(':');
