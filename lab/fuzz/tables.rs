@@ -6,8 +6,8 @@ use arrow_array::{ArrayRef, RecordBatch, make_array};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema};
-use ebbpool_arrow::{ColumnNames, TraceColumns};
-use ebbpool_trace::{Batch, ClassNumbers};
+use ebbpool_arrow::{ArrowRows, TraceColumns};
+use ebbpool_trace::{Batch, ByteRecord, ClassNumbers, PlainColumns, TableRows, TraceError};
 
 /// Texts of a column have at most as many bytes.
 const MOST_BYTES: usize = 1 << 16;
@@ -38,15 +38,26 @@ pub(crate) fn arrow(input: &[u8]) {
     check(&batch.expect("columns of one length with their own types"));
 }
 
-/// A batch that is valid has the same references as its parts.
+/// A batch that is valid has the same references as its parts, and the same rows.
 fn check(batch: &RecordBatch) {
-    let names = ColumnNames {
-        page: "page".into(),
-        write: Some("write".into()),
-        write_values: vec!["W".into(), "write".into()],
-        class: Some(("class".into(), false)),
+    let rows = |batches: Vec<RecordBatch>| {
+        let mut rows = ArrowRows::new("t", batch.schema(), Box::new(batches.into_iter().map(Ok)), None);
+        rows.choose(&[0, 1, 2])?;
+        let (mut all, mut row) = (Vec::new(), ByteRecord::new());
+        while rows.next(&mut row)? {
+            all.push(std::mem::take(&mut row));
+        }
+        Ok::<_, TraceError>(all)
     };
-    let columns = TraceColumns::from_schema(&batch.schema(), &names).expect("three columns");
+    let parts = (0..batch.num_rows()).step_by(7).map(|row| batch.slice(row, 7.min(batch.num_rows() - row)));
+    if let Ok(whole) = rows(vec![batch.clone()]) {
+        assert_eq!(whole.len(), batch.num_rows());
+        assert_eq!(rows(parts.collect()).expect("parts of what is valid"), whole);
+    }
+    let columns = PlainColumns { page: 0, write: Some(1), class: Some(2) };
+    let Some(columns) = TraceColumns::from_schema(&batch.schema(), columns) else {
+        return;
+    };
     if let Err(problem) = columns.validate(batch) {
         return assert!(!problem.contains('\n'), "{problem}");
     }

@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 _Show = Callable[[float], None] | None
-# The columns of a table: page, write, the texts that mean a write, and class with whether it must be there.
-_Columns = tuple[str, str | None, list[str], tuple[str, bool] | None]
 # The cells of a comparison: policies and whether each knows nothing of the future; of each trace its name, the earlier one that it
 # repeats, its sizes and its prices; of each cell its indices, and of each policy the bill and the row.
 _Cells = tuple[
@@ -66,7 +64,9 @@ class Trace:
     @staticmethod
     def sample(reading: dict[str, Any]) -> Trace: ...
     @staticmethod
-    def arrow(table: object, columns: _Columns, stated: tuple[str, int | None], reading: dict[str, Any]) -> Trace: ...
+    def arrow(table: object, stated: tuple[str, int | None], reading: dict[str, Any]) -> Trace: ...
+    @staticmethod
+    def stored(name: str, content: bytes, key: bytes) -> Trace: ...
     @staticmethod
     def arrays(
         pages: object, writes: object, classes: object | None, stated: tuple[str, int | None], reading: dict[str, Any]
@@ -74,7 +74,6 @@ class Trace:
     @staticmethod
     def stream(
         make: Callable[[], object],
-        columns: _Columns,
         stated: tuple[str, int | None],
         references: int | None,
         key: bytes | None,
@@ -92,8 +91,7 @@ class Trace:
     def check(self) -> None: ...
     def stated(self) -> tuple[int | None, int | None, int | None, bool]: ...
     def describe(self, progress: _Show) -> tuple[str, list[str]]: ...
-    def write(self, path: str, format: str | None, level: int | None, progress: _Show) -> tuple[int, int]: ...
-    def bytes(self) -> tuple[bytes, bytes, bytes | None]: ...
+    def write(self, path: str, format: str | None, level: int | None, progress: _Show) -> list[str]: ...
 
 @final
 class Results:

@@ -19,7 +19,7 @@ from typing import Any
 from . import _ebbpool
 from ._errors import EbbpoolError, Interrupted, UsageError
 from ._store import Layered, Recording, ResultStore
-from ._trace import Trace, _Files, _Parts, _Sampled, _is_function, everywhere
+from ._trace import Trace, _Parts, _Sampled, _Stored, _is_function, everywhere
 
 #: The time of a simulation in that of lru (docs/performance.md), where it is more than twice that.
 DEAR = {
@@ -191,16 +191,13 @@ def engine_of(executor: Any) -> _Futures:
 
 
 def bytes_in_memory(trace: Trace) -> int:
-    """Bytes that a pickled trace takes because its references have no name; 0 for others."""
+    """Bytes of the files in memory that a trace from `everywhere` takes along."""
     source = trace._source
     if isinstance(source, _Parts):
         return sum(bytes_in_memory(part) for part in source.parts)
     if isinstance(source, _Sampled):
         return bytes_in_memory(source.whole)
-    if source is None or isinstance(source, (str, os.PathLike, _Files)) or _is_function(source):
-        return 0
-    _, _, references, _ = trace._native.stated()
-    return 9 * (references or 0)
+    return len(source.content) if isinstance(source, _Stored) else 0
 
 
 def key_of(trace: Trace) -> bytes:

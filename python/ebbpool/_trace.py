@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,9 +27,10 @@ class Trace:
     (pages, writes) or (pages, writes, classes), or a function that returns a new Arrow stream each time it is called.
 
     * `format`: the format of a file whose name and content do not show it
-    * `columns`: the columns of a CSV or a table, as a text (`"page=blk,write=op:W"`) or a dict
-      (`{"page": "blk", "write": "op:W", "class": "relation"}`); of a table without `write` all references read. `class` has
-      the classes of pages, whole numbers or texts; without `columns` a table's column `class` has them, if there is one
+    * `columns`: the columns of a CSV or a table and their roles, as `--columns` of the command has them: a text
+      (`"page=blk,write=op:W"`) or a dict (`{"offset": "lba:512", "write": "op:W", "volume": ["host", "disk"]}`). Without
+      `columns` their names say which are which, or an error asks. Roles are `page`, `offset`, `size`, `volume`, `write`, `read`,
+      `trim`, `skip`, `class`, `time`, `repeat` and `only`, in any kind of table
     * `page_size`: bytes of a page, or a text such as `"8k"`
     * `database_pages`: pages of the database, of which memory sizes in per cent are shares; only for references that are not
       in a file, since a file states its own
@@ -39,7 +43,7 @@ class Trace:
     * `apart`: whether the parts of several traces are of several databases, so that no page of one is a page of another
     * `key`: 32 bytes that identify the references that a function streams; without it their results are not stored
 
-    A trace pickles as its name, options and key, or as its references if they are in memory.
+    A trace pickles as its name, options and key, or as a native file if its references are in memory.
 
     >>> trace = Trace("zipf:pages=1000,refs=5000")
     >>> trace.info().references
@@ -51,7 +55,7 @@ class Trace:
         source: TraceLike,
         *,
         format: str | None = None,
-        columns: str | Mapping[str, str] | None = None,
+        columns: str | Mapping[str, str | Sequence[str]] | None = None,
         page_size: int | str | None = None,
         database_pages: int | None = None,
         name: str | None = None,
@@ -68,7 +72,7 @@ class Trace:
         self._source = source
         self._options: dict[str, Any] = {
             "format": format,
-            "columns": columns if isinstance(columns, (str, type(None))) else dict(columns),
+            "columns": columns if isinstance(columns, (str, type(None))) else _mapping(columns),
             "page_size": page_size,
             "database_pages": database_pages,
             "name": name,
@@ -154,22 +158,20 @@ class Trace:
         level: int | None = None,
         progress: Watch = None,
     ) -> None:
-        """Writes the trace to a file. `format` is that of the name if it is not given; `level` is that of zstd or gzip."""
+        """Writes the trace to a file. `format` is that of the name if it is not given; `level` is that of zstd or gzip. Warnings
+        have the notes on what was read, and say what the format cannot store."""
         with shown(progress, self.name) as show:
-            self._native.write(path_of(path), format, level, show)
+            notes = self._native.write(path_of(path), format, level, show)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"Trace({self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._source, dict(self._options)
-        if not _goes_by_name(source):
-            page_size, database_pages, _, below_cache = self._native.stated()
-            # The references are those after all options.
-            whole = options["whole_writes"]
-            options = {"name": self.name, "page_size": page_size, "database_pages": database_pages}
-            options |= {"below_cache": below_cache or None, "whole_writes": whole}
-            return (_of_bytes, (*self._native.bytes(), options))
+        if _is_in_memory(source):
+            source, options = _stored(self), {}
         return (_of_name, (source, options, self._expected_key))
 
 
@@ -196,12 +198,23 @@ class _Sampled:
         self.grain = grain
 
 
-def _goes_by_name(source: Any) -> bool:
-    if isinstance(source, _Parts):
-        return all(_goes_by_name(part._source) for part in source.parts)
-    if isinstance(source, _Sampled):
-        return _goes_by_name(source.whole._source)
-    return source is None or isinstance(source, _Files) or isinstance(source, (str, os.PathLike)) or _is_function(source)
+class _Stored:
+    """A trace as a file in memory, and the key of the trace that it was."""
+
+    def __init__(self, name: str, content: bytes, key: bytes) -> None:
+        self.name = name
+        self.content = content
+        self.key = key
+
+
+def _stored(trace: Trace) -> _Stored:
+    """The references after all options."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.parquet")
+        # Higher levels take ten times as long, for a file as large.
+        trace._native.write(path, None, 1, None)
+        with open(path, "rb") as file:
+            return _Stored(trace.name, file.read(), trace.key())
 
 
 def concat_as_the_command(names: Sequence[str], **options: Any) -> Trace:
@@ -210,8 +223,10 @@ def concat_as_the_command(names: Sequence[str], **options: Any) -> Trace:
 
 
 def everywhere(trace: Trace) -> Trace:
-    """The trace by a name that does not depend on the current directory."""
+    """The trace by a name that does not depend on the current directory, or as a file in memory."""
     source = trace._source
+    if _is_in_memory(source):
+        return Trace(_stored(trace))
     if isinstance(source, (str, os.PathLike)):
         moved: Any = os.path.abspath(source) if os.path.exists(source) else source
     elif isinstance(source, _Parts):
@@ -239,11 +254,6 @@ def _of_name(source: Any, options: dict[str, Any], key: bytes | None) -> Trace:
     return trace
 
 
-def _of_bytes(pages: bytes, writes: bytes, classes: bytes | None, options: dict[str, Any]) -> Trace:
-    arrays = (memoryview(pages).cast("Q"), memoryview(writes))
-    return Trace(arrays if classes is None else (*arrays, memoryview(classes).cast("I")), **options)
-
-
 def sample() -> Trace:
     """The sample that ships with Ebbpool: a TPC-C run of PostgreSQL."""
     return Trace(None)
@@ -263,28 +273,18 @@ def traces_of(given: TraceLike | Sequence[TraceLike] | None) -> list[Trace]:
     return [trace_of(given)]
 
 
-def _columns(given: str | dict[str, str] | None) -> _ebbpool._Columns:
-    """The columns of a table: page, write, the texts that mean a write, and class."""
-    if given is None:
-        return ("page", "write", [], ("class", False))
-    if isinstance(given, str):
-        given = dict(item.strip().split("=", 1) for item in given.split(",") if "=" in item)
-    unknown = [role for role in given if role not in ("page", "write", "class")]
-    if unknown or "page" not in given:
-        raise UsageError(
-            f"columns=: a table in memory has the columns page, write and class, not {', '.join(unknown) or 'none'}; give them "
-            "as in columns={'page': 'blk', 'write': 'dirty'}, or write the table as Parquet: a file has all roles"
-        )
-    write, _, values = given.get("write", "").partition(":")
-    classes = (given["class"], True) if "class" in given else None
-    return (given["page"], write or None, [value for value in values.split("|") if value], classes)
+def _mapping(columns: Mapping[str, str | Sequence[str]]) -> str:
+    """The text of columns by their roles, of which a role may have several."""
+    each = [(role, [given] if isinstance(given, str) else given) for role, given in columns.items()]
+    # A comma is part of a name here.
+    names = [(role, re.sub(r"(?<!\\),", r"\\,", column)) for role, given in each for column in given]
+    return ",".join(f"{role}={column}" for role, column in names)
 
 
 def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
-    columns = options["columns"]
     reading = {
         "format": options["format"],
-        "columns": None,
+        "columns": options["columns"],
         "page_size": text_or_none(options["page_size"]),
         "skip": options["skip"],
         "limit": options["limit"],
@@ -294,6 +294,8 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         "apart": options["apart"],
         "by_time": options["by_time"],
     }
+    if isinstance(source, _Stored):
+        return _ebbpool.Trace.stored(source.name, source.content, source.key)
     named = source is None or isinstance(source, (str, os.PathLike, _Parts, _Files, _Sampled))
     if named:
         for name in ("name", "database_pages", "key", "references"):
@@ -305,12 +307,10 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         return _ebbpool.Trace.sequence([part._native for part in source.parts], reading)
     if isinstance(source, _Sampled):
         return _ebbpool.Trace.sampled(source.whole._native, source.rate, source.grain)
-    if isinstance(columns, dict) and named:
-        columns = ",".join(f"{role}={column}" for role, column in columns.items())
     if isinstance(source, _Files):
-        return _ebbpool.Trace.concatenated([local(name) for name in source.names], {**reading, "columns": columns})
+        return _ebbpool.Trace.concatenated([local(name) for name in source.names], reading)
     if isinstance(source, (str, os.PathLike)):
-        return _ebbpool.Trace.named(local(os.fspath(source)), {**reading, "columns": columns}, False)
+        return _ebbpool.Trace.named(local(os.fspath(source)), reading, False)
     if options["format"] is not None:
         raise UsageError("format=: only a file has a format; leave it out")
     stated = (options["name"] or _name_of(source), options["database_pages"])
@@ -318,12 +318,12 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         classes = source[2] if len(source) == 3 else None
         return _ebbpool.Trace.arrays(source[0], _bytes_of(source[1]), classes, stated, reading)
     if hasattr(source, "__arrow_c_stream__"):
-        return _ebbpool.Trace.arrow(source, _columns(columns), stated, reading)
+        return _ebbpool.Trace.arrow(source, stated, reading)
     if callable(source):
         references, key = options["references"], options["key"]
         if key is not None and len(key) != 32:
             raise UsageError(f"key=: a key has 32 bytes, and this one has {len(key)}")
-        return _ebbpool.Trace.stream(source, _columns(columns), stated, references, key, reading)
+        return _ebbpool.Trace.stream(source, stated, references, key, reading)
     raise UsageError(
         f"trace=: {type(source).__name__} is not a trace; give a path, a generator such as 'zipf:pages=1000,refs=50000', a "
         "table with __arrow_c_stream__, arrays (pages, writes), or a function that returns a new stream"

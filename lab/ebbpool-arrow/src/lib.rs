@@ -7,28 +7,15 @@
 mod values;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Schema};
-use ebbpool_trace::{Batch, ClassNumbers};
-
-/// The columns of a trace, as a user names them.
-#[derive(Clone, Debug)]
-pub struct ColumnNames {
-    /// The column of page numbers.
-    pub page: String,
-    /// The column that says which references write; `None` if all read.
-    pub write: Option<String>,
-    /// The texts that mean a write, in a column of texts.
-    pub write_values: Vec<String>,
-    /// The column of classes, and whether its absence is an error; `None` if the pages have no classes.
-    pub class: Option<(String, bool)>,
-}
+use arrow_schema::{DataType, Schema, SchemaRef};
+use ebbpool_trace::{Batch, ByteRecord, ClassNumbers, PageClasses, PlainColumns, ReferenceStream, TableRows, TraceError};
+use values::text::{self, Text};
 
 /// The columns of a trace in batches of one schema.
 #[derive(Clone, Debug)]
 pub struct TraceColumns {
     page: usize,
     write: Option<usize>,
-    write_values: Vec<String>,
     class: Option<usize>,
 }
 
@@ -48,51 +35,15 @@ impl RowProblem {
 }
 
 impl TraceColumns {
-    /// Finds the columns.
-    ///
-    /// # Errors
-    ///
-    /// A text that says which columns there are, or that one has another type.
-    pub fn from_schema(schema: &Schema, names: &ColumnNames) -> Result<Self, String> {
-        let find = |name: &str| {
-            schema.index_of(name).map_err(|_| {
-                let fields = schema.fields().iter();
-                let fields: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-                format!(
-                    "there is no column '{name}' among {}; a trace has the columns page and write, or columns= names \
-                     them, as in columns={{'page': 'blk', 'write': 'dirty'}}; without 'write' all references read",
-                    fields.join(", ")
-                )
-            })
-        };
-        let class = match &names.class {
-            None => None,
-            Some((name, true)) => Some(find(name)?),
-            // A column that has the name by chance is no column of classes.
-            Some((name, false)) => schema.index_of(name).ok().filter(|&at| {
-                let found = schema.field(at).data_type();
-                has_classes(found)
-            }),
-        };
-        if let Some(at) = class
-            && !has_classes(schema.field(at).data_type())
-        {
-            return Err(format!(
-                "the column of classes has the type {}; it must have whole numbers or texts",
-                schema.field(at).data_type()
-            ));
-        }
-        Ok(TraceColumns {
-            page: find(&names.page)?,
-            write: names.write.as_deref().map(find).transpose()?,
-            write_values: names.write_values.clone(),
-            class,
-        })
-    }
-
-    /// True if the pages have classes.
-    pub fn have_classes(&self) -> bool {
-        self.class.is_some()
+    /// The columns, if their types leave no question: whole numbers for pages, true and false or whole numbers for writes, and
+    /// whole numbers or texts for classes.
+    pub fn from_schema(schema: &Schema, columns: PlainColumns) -> Option<Self> {
+        let PlainColumns { page, write, class } = columns;
+        let is = |at: usize, has: &dyn Fn(&DataType) -> bool| has(schema.field(at).data_type());
+        let is_plain = is(page, &DataType::is_integer)
+            && write.is_none_or(|at| is(at, &|found| found.is_integer() || found == &DataType::Boolean))
+            && class.is_none_or(|at| is(at, &|found| has_texts(found) || found.is_integer()));
+        is_plain.then_some(TraceColumns { page, write, class })
     }
 
     /// Checks that the columns of a record batch are what Arrow says of them: texts are UTF-8, offsets and indices are within
@@ -102,15 +53,7 @@ impl TraceColumns {
     ///
     /// A text that says what is wrong with which column.
     pub fn validate(&self, batch: &RecordBatch) -> Result<(), String> {
-        for at in [Some(self.page), self.write, self.class].into_iter().flatten() {
-            let valid = batch.column(at).to_data().validate_full();
-            valid.map_err(|error| {
-                let schema = batch.schema();
-                let name = schema.field(at).name();
-                format!("the column '{name}' is not a valid Arrow array: {error}")
-            })?;
-        }
-        Ok(())
+        validate(batch, [Some(self.page), self.write, self.class].into_iter().flatten())
     }
 
     /// Appends the references of a batch that is valid. With numbers for the classes it appends these too, if there is a column
@@ -128,7 +71,7 @@ impl TraceColumns {
         values::read_pages(from.column(self.page), &mut to.pages)?;
         match self.write.map(|at| from.column(at)) {
             None => to.writes.resize(to.pages.len(), false),
-            Some(writes) => values::read_writes(writes, &self.write_values, &mut to.writes)?,
+            Some(writes) => values::read_writes(writes, &mut to.writes)?,
         }
         match (self.class, numbers) {
             (Some(at), Some(numbers)) => values::read_classes(from.column(at), numbers, &mut to.classes),
@@ -145,7 +88,149 @@ fn has_texts(found: &DataType) -> bool {
     }
 }
 
-/// True if a column of this type can have classes.
-fn has_classes(found: &DataType) -> bool {
-    has_texts(found) || found.is_integer()
+/// Checks that columns of a record batch are valid.
+fn validate(batch: &RecordBatch, columns: impl IntoIterator<Item = usize>) -> Result<(), String> {
+    columns.into_iter().try_for_each(|at| {
+        let valid = batch.column(at).to_data().validate_full();
+        valid.map_err(|error| {
+            let schema = batch.schema();
+            format!("the column '{}' is not a valid Arrow array: {error}", schema.field(at).name())
+        })
+    })
+}
+
+/// Record batches of one schema, in order.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, TraceError>> + Send>;
+
+/// The rows of record batches, whose values need not be valid.
+pub struct ArrowRows {
+    label: String,
+    schema: SchemaRef,
+    batches: Batches,
+    count: Option<u64>,
+    used: Vec<usize>,
+    /// What is read of the current batch: its rows, and texts of each column that is used.
+    current: (usize, Vec<Option<Text>>),
+    /// The next row in it.
+    row: usize,
+    text: Vec<u8>,
+}
+
+impl ArrowRows {
+    /// The rows of some batches under the name of a trace, with their number if it is known.
+    pub fn new(label: &str, schema: SchemaRef, batches: Batches, count: Option<u64>) -> Self {
+        let current = (0, Vec::new());
+        ArrowRows { label: label.into(), schema, batches, count, used: Vec::new(), current, row: 0, text: Vec::new() }
+    }
+
+    fn refuse(&self, problem: String) -> TraceError {
+        TraceError::Columns { file: self.label.clone(), problem }
+    }
+}
+
+impl TableRows for ArrowRows {
+    fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn count(&self) -> Option<u64> {
+        self.count
+    }
+
+    fn references(&mut self, columns: PlainColumns, classes: bool) -> Option<Box<dyn ReferenceStream>> {
+        let columns = TraceColumns::from_schema(&self.schema, columns)?;
+        Some(Box::new(ArrowReferences {
+            label: self.label.clone(),
+            batches: std::mem::replace(&mut self.batches, Box::new(std::iter::empty())),
+            classes: columns.class.filter(|_| classes).map(|_| ClassNumbers::default()),
+            columns,
+            current: None,
+            row: 0,
+            served: 0,
+            count: self.count,
+        }))
+    }
+
+    fn choose(&mut self, columns: &[usize]) -> Result<(), TraceError> {
+        self.used = columns.to_vec();
+        for &at in columns {
+            let field = self.schema.field(at);
+            if !text::is_read(field.data_type()) {
+                let problem = format!("the column '{}' has the type {}, which is not read", field.name(), field.data_type());
+                return Err(self.refuse(problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, row: &mut ByteRecord) -> Result<bool, TraceError> {
+        while self.row == self.current.0 {
+            let Some(batch) = self.batches.next().transpose()? else {
+                return Ok(false);
+            };
+            validate(&batch, self.used.iter().copied()).map_err(|problem| self.refuse(problem))?;
+            let text = |(at, column)| self.used.contains(&at).then(|| text::of(column));
+            self.current = (batch.num_rows(), batch.columns().iter().enumerate().map(text).collect());
+            self.row = 0;
+        }
+        for column in &self.current.1 {
+            self.text.clear();
+            if let Some(append) = column {
+                append(self.row, &mut self.text);
+            }
+            row.push_field(&self.text);
+        }
+        self.row += 1;
+        Ok(true)
+    }
+}
+
+/// The references of record batches whose columns leave no question.
+struct ArrowReferences {
+    label: String,
+    batches: Batches,
+    columns: TraceColumns,
+    /// `None` if the references have no classes.
+    classes: Option<ClassNumbers<String>>,
+    /// The current batch, and the next row in it.
+    current: Option<RecordBatch>,
+    row: usize,
+    served: u64,
+    count: Option<u64>,
+}
+
+impl ReferenceStream for ArrowReferences {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        // The caller asks for more, if there is time.
+        while batch.is_empty() {
+            let Some(current) = self.current.take() else {
+                let Some(next) = self.batches.next().transpose()? else {
+                    break;
+                };
+                let valid = self.columns.validate(&next);
+                valid.map_err(|problem| TraceError::Columns { file: self.label.clone(), problem })?;
+                self.current = Some(next);
+                self.row = 0;
+                continue;
+            };
+            let rows = (current.num_rows() - self.row).min(max);
+            let read = self.columns.read(&current.slice(self.row, rows), self.classes.as_mut(), batch);
+            read.map_err(|RowProblem { row, problem }| {
+                let row = self.served + row as u64;
+                TraceError::Row { file: self.label.clone(), row, problem }
+            })?;
+            self.row += rows;
+            self.served += rows as u64;
+            self.current = Some(current).filter(|current| self.row < current.num_rows());
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.served as f64 / self.count.unwrap_or(u64::MAX).max(1) as f64
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.classes.as_ref().map(ClassNumbers::classes)
+    }
 }

@@ -58,24 +58,11 @@ pub(crate) fn read_pages(from: &ArrayRef, to: &mut Vec<u64>) -> Result<(), RowPr
     with_whole_numbers!(from, whole, other())
 }
 
-pub(crate) fn read_writes(from: &ArrayRef, write_values: &[String], to: &mut Vec<bool>) -> Result<(), RowProblem> {
+pub(crate) fn read_writes(from: &ArrayRef, to: &mut Vec<bool>) -> Result<(), RowProblem> {
     refuse_nulls(from, "writes")?;
     let found = from.data_type();
     if found == &DataType::Boolean {
         to.extend(from.as_boolean().values().iter());
-        return Ok(());
-    }
-    if has_texts(found) {
-        if write_values.is_empty() {
-            let problem = "the column of writes has texts; say which mean a write, as in \
-                           columns={'page': 'page', 'write': 'op:W'}";
-            return Err(RowProblem::new(0, problem));
-        }
-        let texts = Texts::from_array(from);
-        let means_write =
-            texts.values.iter().map(|text| text.is_some_and(|text| write_values.iter().any(|value| value == text)));
-        let means_write: Vec<bool> = means_write.collect();
-        to.extend(texts.rows().map(|at| at.is_some_and(|at| means_write[at])));
         return Ok(());
     }
     macro_rules! nonzero {
@@ -86,7 +73,7 @@ pub(crate) fn read_writes(from: &ArrayRef, write_values: &[String], to: &mut Vec
         }};
     }
     let other = || {
-        let problem = format!("the column of writes has the type {found}; it must be true or false, 0 or 1, or texts");
+        let problem = format!("the column of writes has the type {found}; it must be true or false, or 0 or 1");
         Err(RowProblem::new(0, problem))
     };
     with_whole_numbers!(from, nonzero, other())
@@ -173,5 +160,135 @@ fn texts_of(from: &ArrayRef) -> Vec<Option<&str>> {
         DataType::LargeUtf8 => from.as_string::<i64>().iter().collect(),
         DataType::Utf8View => from.as_string_view().iter().collect(),
         _ => Vec::new(),
+    }
+}
+
+/// The texts that a CSV would have for values.
+pub(crate) mod text {
+    use std::io::Write;
+
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::*;
+    use arrow_array::{ArrayRef, PrimitiveArray};
+    use arrow_schema::{DataType, TimeUnit};
+
+    /// Appends the text of a row; nothing for a null.
+    pub(crate) type Text = Box<dyn Fn(usize, &mut Vec<u8>) + Send>;
+
+    /// True if a column of this type has texts.
+    pub(crate) fn is_read(found: &DataType) -> bool {
+        match found {
+            DataType::Dictionary(_, values) => is_read(values),
+            found => !found.is_nested() && !matches!(found, DataType::Interval(_)),
+        }
+    }
+
+    /// The texts of an array that is valid; of a type that is not read none.
+    pub(crate) fn of(array: &ArrayRef) -> Text {
+        macro_rules! shown {
+            ($type:ty, $array:ident, $row:ident => $value:expr) => {{
+                let $array = array.as_primitive::<$type>().clone();
+                Box::new(move |$row, to| {
+                    let _ = write!(to, "{}", $value);
+                })
+            }};
+        }
+        macro_rules! number {
+            ($type:ty) => { shown!($type, array, row => array.value(row)) };
+        }
+        macro_rules! bytes {
+            ($array:expr) => {{
+                let array = $array.clone();
+                Box::new(move |row, to| to.extend_from_slice(array.value(row).as_ref()))
+            }};
+        }
+        macro_rules! decimal {
+            ($type:ty) => { shown!($type, array, row => array.value_as_string(row)) };
+        }
+        let text: Text = match array.data_type() {
+            DataType::Boolean => {
+                let array = array.as_boolean().clone();
+                Box::new(move |row, to| to.extend_from_slice(if array.value(row) { b"true" } else { b"false" }))
+            }
+            DataType::Int8 => number!(Int8Type),
+            DataType::Int16 => number!(Int16Type),
+            DataType::Int32 => number!(Int32Type),
+            DataType::Int64 => number!(Int64Type),
+            DataType::UInt8 => number!(UInt8Type),
+            DataType::UInt16 => number!(UInt16Type),
+            DataType::UInt32 => number!(UInt32Type),
+            DataType::UInt64 => number!(UInt64Type),
+            DataType::Float16 => shown!(Float16Type, array, row => real(array.value(row).to_f64(), 1 << 11)),
+            DataType::Float32 => shown!(Float32Type, array, row => real(f64::from(array.value(row)), 1 << 24)),
+            DataType::Float64 => shown!(Float64Type, array, row => real(array.value(row), 1 << 53)),
+            DataType::Decimal32(..) => decimal!(Decimal32Type),
+            DataType::Decimal64(..) => decimal!(Decimal64Type),
+            DataType::Decimal128(..) => decimal!(Decimal128Type),
+            DataType::Decimal256(..) => decimal!(Decimal256Type),
+            DataType::Date32 => moments(array.as_primitive::<Date32Type>(), DAY),
+            DataType::Date64 => moments(array.as_primitive::<Date64Type>(), DAY),
+            DataType::Timestamp(TimeUnit::Second, _) => moments(array.as_primitive::<TimestampSecondType>(), MILLIS),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => moments(array.as_primitive::<TimestampMillisecondType>(), MILLIS),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => moments(array.as_primitive::<TimestampMicrosecondType>(), MICROS),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => moments(array.as_primitive::<TimestampNanosecondType>(), NANOS),
+            DataType::Time32(TimeUnit::Second) => number!(Time32SecondType),
+            DataType::Time32(_) => number!(Time32MillisecondType),
+            DataType::Time64(TimeUnit::Microsecond) => number!(Time64MicrosecondType),
+            DataType::Time64(_) => number!(Time64NanosecondType),
+            DataType::Duration(TimeUnit::Second) => number!(DurationSecondType),
+            DataType::Duration(TimeUnit::Millisecond) => number!(DurationMillisecondType),
+            DataType::Duration(TimeUnit::Microsecond) => number!(DurationMicrosecondType),
+            DataType::Duration(TimeUnit::Nanosecond) => number!(DurationNanosecondType),
+            DataType::Utf8 => bytes!(array.as_string::<i32>()),
+            DataType::LargeUtf8 => bytes!(array.as_string::<i64>()),
+            DataType::Utf8View => bytes!(array.as_string_view()),
+            DataType::Binary => bytes!(array.as_binary::<i32>()),
+            DataType::LargeBinary => bytes!(array.as_binary::<i64>()),
+            DataType::BinaryView => bytes!(array.as_binary_view()),
+            DataType::FixedSizeBinary(_) => bytes!(array.as_fixed_size_binary()),
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                // Arrow panics where a dictionary has no values; then no row has a text.
+                let keys = if dictionary.values().is_empty() { Vec::new() } else { dictionary.normalized_keys() };
+                let values = of(dictionary.values());
+                Box::new(move |row, to| keys.get(row).into_iter().for_each(|&key| values(key, to)))
+            }
+            _ => Box::new(|_, _| ()),
+        };
+        let nulls = array.nulls().cloned();
+        Box::new(move |row, to| {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                text(row, to);
+            }
+        })
+    }
+
+    /// Dates and moments as rows of Parquet have them.
+    const DAY: &str = "%Y-%m-%d";
+    const MILLIS: &str = "%Y-%m-%d %H:%M:%S%.3f +00:00";
+    const MICROS: &str = "%Y-%m-%d %H:%M:%S%.6f +00:00";
+    const NANOS: &str = "%Y-%m-%d %H:%M:%S%.9f +00:00";
+
+    /// Moments in this format; the numbers of those that no calendar has.
+    fn moments<T: ArrowTemporalType>(array: &PrimitiveArray<T>, format: &'static str) -> Text
+    where
+        i64: From<T::Native>,
+    {
+        let array = array.clone();
+        Box::new(move |row, to| {
+            let _ = match array.value_as_datetime(row) {
+                Some(moment) => write!(to, "{}", moment.format(format)),
+                None => write!(to, "{}", i64::from(array.value(row))),
+            };
+        })
+    }
+
+    /// A number without decimals as a whole one, if all whole numbers up to it have a floating-point number of their own.
+    fn real(number: f64, exact: u64) -> String {
+        match number.fract() == 0.0 && number.abs() < exact as f64 {
+            true => format!("{number:.0}"),
+            false => format!("{number:?}"),
+        }
     }
 }

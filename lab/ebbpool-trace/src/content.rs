@@ -6,9 +6,10 @@ use std::path::Path;
 
 use ebbpool_cost::one_line;
 
+use crate::bad_lines::LateNote;
 use crate::error::TraceError;
-use crate::formats::Format;
-use crate::reference::Metadata;
+use crate::formats::{Decode, Format};
+use crate::reference::{Batch, Metadata};
 use crate::source::ReadOptions;
 
 /// Hashes everything that determines the references of a source.
@@ -92,6 +93,22 @@ impl ContentHasher {
         }
     }
 
+    /// The key of a table, from that of its references, its metadata, the names of its classes and the notes on its rows.
+    pub(crate) fn of_table(key: [u8; 32], metadata: &Metadata, names: &[String], notes: &[LateNote]) -> [u8; 32] {
+        let mut hasher = ContentHasher(blake3::Hasher::new());
+        if !metadata.below_cache && names.is_empty() && notes.is_empty() {
+            return key;
+        }
+        hasher.field("references", &key);
+        hasher.field("below cache", &[u8::from(metadata.below_cache)]);
+        names.iter().for_each(|name| hasher.field("class", name.as_bytes()));
+        for LateNote { part: _, before, after } in notes {
+            hasher.field("note", before.as_bytes());
+            hasher.field("note", after.as_bytes());
+        }
+        hasher.finish()
+    }
+
     /// A file's stored bytes.
     pub(crate) fn bytes(&mut self, label: &str, format: Format, bytes: impl Read) -> Result<(), TraceError> {
         let failed = |error| TraceError::io(label, "read", error);
@@ -116,6 +133,49 @@ impl ContentHasher {
 
     pub(crate) fn finish(self) -> [u8; 32] {
         *self.0.finalize().as_bytes()
+    }
+}
+
+/// The key of all that a decoder yields.
+pub(crate) fn key_of(decoder: &mut dyn Decode) -> Result<[u8; 32], TraceError> {
+    /// A slow supplier gives fewer at a time; the key is the same.
+    const AT_ONCE: usize = 1 << 16;
+    let mut hasher = blake3::Hasher::new();
+    let (mut batch, mut piece) = (Batch::with_capacity(AT_ONCE), Batch::new());
+    let mut bytes = Vec::with_capacity(9 * AT_ONCE);
+    loop {
+        batch.clear();
+        while batch.len() < AT_ONCE {
+            piece.clear();
+            decoder.fill(&mut piece, AT_ONCE - batch.len())?;
+            let is_end = piece.is_empty();
+            batch.append(&mut piece);
+            if is_end {
+                break;
+            }
+        }
+        if batch.is_empty() {
+            return Ok(*hasher.finalize().as_bytes());
+        }
+        let Batch { pages, writes, classes, requests, whole, trims } = &batch;
+        bytes.clear();
+        bytes.extend((pages.len() as u64).to_le_bytes());
+        bytes.extend(pages.iter().flat_map(|page| page.to_le_bytes()));
+        bytes.extend(writes.iter().map(|&write| u8::from(write)));
+        bytes.extend(classes.iter().flat_map(|class| class.to_le_bytes()));
+        // Only where there are some, so that the keys of results stored before stay valid.
+        for (tag, numbers) in [
+            (0, requests.iter().flat_map(|it| [it.time_us, u64::from(it.bypass)]).collect::<Vec<u64>>()),
+            (1, (0..).zip(whole).filter(|(_, whole)| **whole).map(|(at, _)| at).collect()),
+            (2, trims.iter().flat_map(|it| [it.before as u64, it.first, it.last, it.time_us]).collect()),
+        ] {
+            if !numbers.is_empty() {
+                bytes.push(tag);
+                bytes.extend((numbers.len() as u64).to_le_bytes());
+                bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            }
+        }
+        hasher.update(&bytes);
     }
 }
 

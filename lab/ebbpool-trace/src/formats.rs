@@ -70,6 +70,8 @@ enum StoredClasses {
     All,
 }
 
+pub(crate) use table::open_supplied as open_table;
+
 /// Starts a file.
 type Create = fn(WriteTarget) -> Result<Box<dyn Encode>, TraceError>;
 
@@ -97,6 +99,13 @@ pub(crate) struct OpenedTrace {
 }
 
 impl OpenedTrace {
+    /// Adds what was stated beside a table.
+    fn with_stated(self, stated: Metadata) -> OpenedTrace {
+        let page_size = self.metadata.page_size.or(stated.page_size);
+        let below_cache = self.metadata.below_cache || stated.below_cache;
+        OpenedTrace { metadata: Metadata { page_size, below_cache, ..stated }, ..self }
+    }
+
     /// Adds the classes that follow from the page numbers.
     pub(crate) fn with_classes(self, classes: PageClasses) -> OpenedTrace {
         OpenedTrace { decoder: Box::new(ClassesByPage::new(self.decoder, classes)), ..self }

@@ -68,6 +68,7 @@ mod writer;
 pub use bad_lines::LateNote;
 pub use classes::ClassNumbers;
 pub use columns::{Columns, TABLE_SHAPES, TableShape};
+pub use csv::ByteRecord;
 pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
@@ -76,7 +77,7 @@ pub use reader::{Reader, RecordedArrivals};
 pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail, Trim};
 pub use ring::{Ring, RingKind};
 pub use source::{ReadOptions, Source};
-pub use supplied::{ReferenceStream, ReferenceSupplier};
+pub use supplied::{PlainColumns, ReferenceStream, ReferenceSupplier, TableRows, TableSupplier, key_of};
 pub use writer::{Writer, WrittenTrace};
 
 pub use ebbpool_cost::{PageProbabilities, PageProbability};

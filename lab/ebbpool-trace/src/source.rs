@@ -6,20 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{fmt, fs, io};
 
+use bytes::Bytes;
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
 use crate::columns::Columns;
 use crate::concat::{Joining, concat};
-use crate::content::ContentHasher;
+use crate::content::{ContentHasher, key_of};
 use crate::error::TraceError;
 use crate::fold::fold;
-use crate::formats::{Decoding, Format, OpenedTrace, VolumeNames};
+use crate::formats::{Decoding, Format, OpenedTrace, VolumeNames, open_table};
 use crate::generators;
 use crate::reader::{Reader, RecordedArrivals};
 use crate::reference::OptionalColumns;
 use crate::stored_trace::TraceBytes;
-use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
+use crate::supplied::{ReferenceSupplier, SuppliedDecoder, TableSupplier};
 
 /// How traces are read. The steps of reading, in this order:
 ///
@@ -74,6 +75,8 @@ struct SourceParts {
     parts: Vec<SourcePart>,
     options: ReadOptions,
     left_out: Arc<Mutex<LeftOutLines>>,
+    /// The key of the trace that was stored as this one.
+    key: Option<[u8; 32]>,
 }
 
 struct SourcePart {
@@ -85,6 +88,7 @@ enum PartOrigin {
     StoredTrace(TraceBytes),
     Generator(generators::NamedGenerator),
     Supplied(Arc<dyn ReferenceSupplier>),
+    Table(Arc<dyn TableSupplier>),
     /// A whole trace with its own options.
     Nested(Source),
 }
@@ -173,13 +177,28 @@ impl Source {
     /// A trace compiled into the program, in a format with a magic number (the
     /// native one, possibly compressed).
     pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {
-        let part = SourcePart { label: one_line(name), origin: PartOrigin::StoredTrace(TraceBytes::Embedded(bytes)) };
+        let part =
+            SourcePart { label: one_line(name), origin: PartOrigin::StoredTrace(TraceBytes::Bytes(Bytes::from_static(bytes))) };
         Source::new(part.label.clone(), vec![part], options)
+    }
+
+    /// A trace as the bytes of a native file in memory, of which `key` is the [key](Self::content_key) that it had before.
+    pub fn stored(name: &str, bytes: Vec<u8>, key: [u8; 32]) -> Source {
+        let origin = PartOrigin::StoredTrace(TraceBytes::Bytes(bytes.into()));
+        let (label, options) = (one_line(name), ReadOptions::default());
+        let parts = vec![SourcePart { label: label.clone(), origin }];
+        Source(Arc::new(SourceParts { label, parts, options, left_out: Arc::default(), key: Some(key) }))
     }
 
     /// References that a caller supplies, under this name.
     pub fn supplied(name: &str, supplier: Arc<dyn ReferenceSupplier>, options: &ReadOptions) -> Source {
         let part = SourcePart { label: one_line(name), origin: PartOrigin::Supplied(supplier) };
+        Source::new(part.label.clone(), vec![part], options)
+    }
+
+    /// The rows of a table that a caller supplies, under this name, read as those of a file by the columns of `options`.
+    pub fn table(name: &str, supplier: Arc<dyn TableSupplier>, options: &ReadOptions) -> Source {
+        let part = SourcePart { label: one_line(name), origin: PartOrigin::Table(supplier) };
         Source::new(part.label.clone(), vec![part], options)
     }
 
@@ -198,7 +217,7 @@ impl Source {
     }
 
     fn new(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
-        Source(Arc::new(SourceParts { label, parts, options: options.clone(), left_out: Arc::default() }))
+        Source(Arc::new(SourceParts { label, parts, options: options.clone(), left_out: Arc::default(), key: None }))
     }
 
     /// The trace as the user named it.
@@ -221,7 +240,7 @@ impl Source {
                     files.extend(source.files());
                     continue;
                 }
-                PartOrigin::Generator(_) | PartOrigin::Supplied(_) => continue,
+                PartOrigin::Generator(_) | PartOrigin::Supplied(_) | PartOrigin::Table(_) => continue,
             };
             let Some(path) = stored.path() else {
                 continue;
@@ -297,6 +316,8 @@ impl Source {
     ) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
+        let decoding =
+            Decoding { options, bad_lines: bad_lines.in_part(part), columns, volumes: volumes.clone(), keys: keys.clone() };
         let opened = match origin {
             PartOrigin::Generator(named) => {
                 let opened = named.generator.open(label)?;
@@ -306,6 +327,7 @@ impl Source {
                 }
             }
             PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier, columns)?,
+            PartOrigin::Table(supplier) => open_table(label, &**supplier, &decoding)?,
             PartOrigin::Nested(source) => source.open_with(columns)?.into(),
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
@@ -314,13 +336,6 @@ impl Source {
                     let problem = format!("has the columns of a {format} trace, and --columns is for CSV (--trace-format csv)");
                     return Err(TraceError::Columns { file: label.clone(), problem });
                 }
-                let decoding = Decoding {
-                    options,
-                    bad_lines: bad_lines.in_part(part),
-                    columns,
-                    volumes: volumes.clone(),
-                    keys: keys.clone(),
-                };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);
                 opened
@@ -380,7 +395,7 @@ impl Source {
         let mut formats = Vec::new();
         for SourcePart { label, origin } in parts {
             match origin {
-                PartOrigin::Generator(_) | PartOrigin::Supplied(_) => formats.push(None),
+                PartOrigin::Generator(_) | PartOrigin::Supplied(_) | PartOrigin::Table(_) => formats.push(None),
                 PartOrigin::Nested(source) => formats.extend(source.formats()?),
                 PartOrigin::StoredTrace(stored) => {
                     let mut stream = stored.stream(label)?;
@@ -465,7 +480,7 @@ impl Source {
             PartOrigin::Generator(named) => named.generator.base(),
             PartOrigin::Nested(source) => Some(source),
             PartOrigin::Supplied(supplier) => supplier.base(),
-            PartOrigin::StoredTrace(_) => None,
+            PartOrigin::StoredTrace(_) | PartOrigin::Table(_) => None,
         }
     }
 
@@ -496,9 +511,12 @@ impl Source {
     /// [`TraceError::Io`] and [`TraceError::UnknownFormat`], and [`TraceError::NoKey`] for supplied references without a
     /// key.
     pub fn content_key(&self) -> Result<[u8; 32], TraceError> {
-        let SourceParts { parts, options, .. } = &*self.0;
+        let SourceParts { parts, options, key, .. } = &*self.0;
+        if let Some(key) = key {
+            return Ok(*key);
+        }
         let mut hasher = ContentHasher::new(options);
-        for SourcePart { label, origin } in parts {
+        for (number, SourcePart { label, origin }) in parts.iter().enumerate() {
             match origin {
                 PartOrigin::Generator(named) => {
                     hasher.generator(&named.canonical);
@@ -508,6 +526,11 @@ impl Source {
                 }
                 PartOrigin::Supplied(supplier) => {
                     let key = supplier.key();
+                    let key = key.ok_or_else(|| TraceError::NoKey { trace: label.clone() })?;
+                    hasher.supplied(&key, &supplier.metadata());
+                }
+                PartOrigin::Table(supplier) => {
+                    let key = supplier.key(&|| self.key_of_part(number).ok());
                     let key = key.ok_or_else(|| TraceError::NoKey { trace: label.clone() })?;
                     hasher.supplied(&key, &supplier.metadata());
                 }
@@ -523,6 +546,17 @@ impl Source {
             }
         }
         Ok(hasher.finish())
+    }
+
+    /// The key of the references of a part, of what the columns that it has say of them all, and of the notes on it.
+    fn key_of_part(&self, part: usize) -> Result<[u8; 32], TraceError> {
+        let left_out = Arc::default();
+        let bad_lines = BadLines::new(self.0.options.bad_lines, &left_out);
+        let mut opened = self.open_part(part, &bad_lines, &Default::default(), OptionalColumns::ALL)?;
+        let key = key_of(&mut *opened.decoder)?;
+        let classes = opened.decoder.classes().unwrap_or_default();
+        let notes = lock(&left_out).notes();
+        Ok(ContentHasher::of_table(key, &opened.metadata, classes.names(), &notes))
     }
 }
 

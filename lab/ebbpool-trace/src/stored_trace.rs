@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use bytes::{Buf, Bytes};
 use tempfile::NamedTempFile;
 
 use crate::bad_lines::lock;
@@ -19,7 +20,7 @@ pub(crate) enum TraceBytes {
         /// The content of a pipe.
         spool: Mutex<Option<NamedTempFile>>,
     },
-    Embedded(&'static [u8]),
+    Bytes(Bytes),
 }
 
 impl TraceBytes {
@@ -32,7 +33,7 @@ impl TraceBytes {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             TraceBytes::File { path, .. } => path.as_deref(),
-            TraceBytes::Embedded(_) => None,
+            TraceBytes::Bytes(_) => None,
         }
     }
 
@@ -43,7 +44,7 @@ impl TraceBytes {
                 let path = path.as_deref();
                 Stream::of_file(label, path, open_seekable(label, path, spool)?)
             }
-            TraceBytes::Embedded(bytes) => Stream::of_bytes(label, bytes),
+            TraceBytes::Bytes(bytes) => Stream::of_bytes(label, bytes),
         }
     }
 
@@ -51,7 +52,7 @@ impl TraceBytes {
     pub(crate) fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
         Ok(match self {
             TraceBytes::File { path, spool } => Box::new(open_seekable(label, path.as_deref(), spool)?),
-            TraceBytes::Embedded(bytes) => Box::new(*bytes),
+            TraceBytes::Bytes(bytes) => Box::new(bytes.clone().reader()),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::compression::Codec;
 use crate::error::TraceError;
@@ -33,7 +33,7 @@ pub(crate) struct Stream {
 /// The stored bytes, for formats that need to seek.
 enum StoredBytes {
     File(File),
-    Static(&'static [u8]),
+    Bytes(Bytes),
 }
 
 /// Bytes that can be read from any offset.
@@ -70,11 +70,11 @@ impl Stream {
         Stream::new(label, path, StoredBytes::File(file), raw, &head, total)
     }
 
-    /// Bytes compiled into the program.
-    pub(crate) fn of_bytes(label: &str, bytes: &'static [u8]) -> Result<Stream, TraceError> {
+    /// Bytes in memory, or compiled into the program.
+    pub(crate) fn of_bytes(label: &str, bytes: &Bytes) -> Result<Stream, TraceError> {
         let head = &bytes[..bytes.len().min(Codec::HEAD)];
         let total = bytes.len() as u64;
-        Stream::new(label, None, StoredBytes::Static(bytes), bytes, head, total)
+        Stream::new(label, None, StoredBytes::Bytes(bytes.clone()), bytes.clone().reader(), head, total)
     }
 
     fn new(
@@ -198,7 +198,7 @@ impl Stream {
         if self.codec.is_none() {
             return Ok(match self.stored {
                 StoredBytes::File(file) => Seekable::File(file),
-                StoredBytes::Static(bytes) => Seekable::Bytes(Bytes::from_static(bytes)),
+                StoredBytes::Bytes(bytes) => Seekable::Bytes(bytes),
             });
         }
         let spool = |error| TraceError::io(&self.label, "spool to a temporary file", error);

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use csv::ByteRecord;
+
+use crate::content;
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
@@ -76,8 +79,85 @@ pub trait ReferenceStream: Send {
     }
 }
 
+/// A table that a caller has or makes; [`Source::table`](crate::Source::table) is the trace of its rows.
+pub trait TableSupplier: Send + Sync {
+    /// Starts from the first row. A trace is opened any number of times, also by several threads at once.
+    ///
+    /// # Errors
+    ///
+    /// If the caller cannot supply the rows; [`TraceError::Io`] takes any error.
+    fn open(&self) -> Result<Box<dyn TableRows>, TraceError>;
+
+    /// What the caller states besides the rows.
+    fn metadata(&self) -> Metadata {
+        Metadata::default()
+    }
+
+    /// A key of the references, as [of a `ReferenceSupplier`](ReferenceSupplier::key). `of_rows` reads all rows for one, which
+    /// only rows that never change have.
+    fn key(&self, of_rows: &dyn Fn() -> Option<[u8; 32]>) -> Option<[u8; 32]> {
+        let _ = of_rows;
+        None
+    }
+}
+
+/// The rows of a [`TableSupplier`], in order.
+pub trait TableRows: Send {
+    /// The names of the columns.
+    fn names(&self) -> Vec<String>;
+
+    /// The number of rows, if it is known.
+    fn count(&self) -> Option<u64> {
+        None
+    }
+
+    /// The references, with their classes if these are wanted, where the types of these columns leave no question; the rows are
+    /// not read otherwise then.
+    fn references(&mut self, columns: PlainColumns, classes: bool) -> Option<Box<dyn ReferenceStream>> {
+        let _ = (columns, classes);
+        None
+    }
+
+    /// Says, before the first row, which columns are read; the fields of others may be empty.
+    ///
+    /// # Errors
+    ///
+    /// If one of them has no fields, but lists for example.
+    fn choose(&mut self, columns: &[usize]) -> Result<(), TraceError> {
+        let _ = columns;
+        Ok(())
+    }
+
+    /// Appends the fields of the next row, as a CSV would have them, to an empty one; false at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the row cannot be supplied.
+    fn next(&mut self, row: &mut ByteRecord) -> Result<bool, TraceError>;
+}
+
+/// The columns of a table that has page numbers, whether each page is written, and classes, and nothing else that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainColumns {
+    /// The index of the column of page numbers.
+    pub page: usize,
+    /// That of the column in which true or 1 means a write; `None` if all references read.
+    pub write: Option<usize>,
+    /// That of the column of classes.
+    pub class: Option<usize>,
+}
+
+/// The key of the references that a stream yields, of their classes, and of whatever else is in the batches.
+///
+/// # Errors
+///
+/// As [`fill`](ReferenceStream::fill).
+pub fn key_of(stream: Box<dyn ReferenceStream>) -> Result<[u8; 32], TraceError> {
+    content::key_of(&mut SuppliedDecoder(stream))
+}
+
 /// Decodes what a caller supplies.
-pub(crate) struct SuppliedDecoder(Box<dyn ReferenceStream>);
+pub(crate) struct SuppliedDecoder(pub(crate) Box<dyn ReferenceStream>);
 
 impl SuppliedDecoder {
     pub(crate) fn open(supplier: &dyn ReferenceSupplier, columns: OptionalColumns) -> Result<OpenedTrace, TraceError> {

@@ -2,11 +2,10 @@
 
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use ebbpool_arrow::{ColumnNames, TraceColumns};
 use ebbpool_lab::{Lab, Settings};
 use ebbpool_sim::{PageSample, SampledReferences};
 use ebbpool_trace::{Batch, Columns, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer};
@@ -16,7 +15,7 @@ use pyo3::types::PyBytes;
 use crate::arrow::import;
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
-use crate::supply::{ArrayReferences, ArrayView, ArrowReferences, StreamReferences};
+use crate::supply::{ArrayReferences, ArrayView, ArrowTable, StreamTable};
 use crate::watch::watched;
 
 /// A trace as the lab reads it.
@@ -25,7 +24,7 @@ pub(crate) struct Trace {
     pub(crate) source: Source,
 }
 
-/// How a trace is read. `columns` is a text for files, and the names of page, write and values for tables.
+/// How a trace is read.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Reading {
@@ -70,16 +69,6 @@ impl Reading {
     }
 }
 
-/// The columns of a table: page, write, the texts that mean a write, and class with whether it has to exist.
-type NamedColumns = (String, Option<String>, Vec<String>, Option<(String, bool)>);
-
-fn column_names((page, write, write_values, class): NamedColumns) -> ColumnNames {
-    ColumnNames { page, write, write_values, class }
-}
-
-/// Pages, writes and classes.
-type ReferenceBytes<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
-
 /// The size of a page, the pages of the database, the number of references, and whether the trace was captured below a
 /// cache.
 type StatedFigures = (Option<u64>, Option<u64>, Option<u64>, bool);
@@ -114,28 +103,24 @@ impl Trace {
 
     /// The batches of an object with `__arrow_c_stream__`, which are shared and not copied.
     #[staticmethod]
-    fn arrow(
-        py: Python<'_>,
-        table: &Bound<'_, PyAny>,
-        columns: NamedColumns,
-        stated: Stated,
-        reading: Reading,
-    ) -> PyResult<Self> {
+    fn arrow(py: Python<'_>, table: &Bound<'_, PyAny>, stated: Stated, reading: Reading) -> PyResult<Self> {
         let options = reading.options(py)?;
-        let reader = import(table)?;
-        let names = column_names(columns);
-        let found = TraceColumns::from_schema(reader.schema(), &names);
-        let found = found.map_err(|problem| raise(py, Class::Trace, &problem))?;
-        let batches = py.detach(|| {
-            let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();
-            let batches = batches.map_err(|error| error.to_string())?;
-            batches.iter().try_for_each(|batch| found.validate(batch))?;
-            Ok(batches)
-        });
-        let batches = batches.map_err(|problem: String| raise(py, Class::Trace, &problem))?;
-        let references = ArrowReferences::new(&stated.0, batches, found, metadata(&stated));
-        let source = Source::supplied(&stated.0, Arc::new(references), &options);
+        let stream = import(table)?;
+        let schema = stream.schema().clone();
+        let batches = py.detach(|| stream.collect::<Result<Vec<RecordBatch>, ArrowError>>());
+        let batches = batches.map_err(|error| raise(py, Class::Trace, &error.to_string()))?;
+        let (label, metadata) = (stated.0.clone(), metadata(&stated));
+        let table = ArrowTable { label, schema, batches: batches.into(), metadata, key: OnceLock::new() };
+        let source = Source::table(&stated.0, Arc::new(table), &options);
+        // Wrong columns are refused here, and wrong values where they are read.
+        source.open().map_err(|error| trace_error(py, error))?;
         Ok(Trace { source })
+    }
+
+    /// A trace of the content of a native file, in place of one that had this key.
+    #[staticmethod]
+    fn stored(name: &str, content: Vec<u8>, key: [u8; 32]) -> Self {
+        Trace { source: Source::stored(name, content, key) }
     }
 
     /// Arrays with the buffer protocol, whose parts are copied when they are read: whole numbers all.
@@ -181,22 +166,14 @@ impl Trace {
     fn stream(
         py: Python<'_>,
         make: Py<PyAny>,
-        columns: NamedColumns,
         stated: Stated,
         references: Option<u64>,
         key: Option<[u8; 32]>,
         reading: Reading,
     ) -> PyResult<Self> {
         let options = reading.options(py)?;
-        let supplier = StreamReferences {
-            label: stated.0.clone(),
-            make,
-            columns: column_names(columns),
-            metadata: metadata(&stated),
-            references,
-            key,
-        };
-        let source = Source::supplied(&stated.0, Arc::new(supplier), &options);
+        let table = StreamTable { label: stated.0.clone(), make, metadata: metadata(&stated), rows: references, key };
+        let source = Source::table(&stated.0, Arc::new(table), &options);
         Ok(Trace { source })
     }
 
@@ -274,7 +251,7 @@ impl Trace {
         Ok((json, notes))
     }
 
-    /// Writes the trace to a file; returns the number of references and the size of the file in bytes.
+    /// Writes the trace to a file; returns notes on what was read and what the file does not have.
     fn write(
         &self,
         py: Python<'_>,
@@ -282,7 +259,7 @@ impl Trace {
         format: Option<&str>,
         level: Option<i32>,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<(u64, u64)> {
+    ) -> PyResult<Vec<String>> {
         let format = match format {
             Some(name) => parsed(py, "format", name)?,
             None => Format::of_name(Path::new(path)).ok_or_else(|| {
@@ -299,42 +276,18 @@ impl Trace {
             Source::refuse_overwriting(sources, outputs.into_iter().flatten())?;
             let lab = Lab::new(Settings::default(), watch);
             let mut reader = self.source.open_with(OptionalColumns::ALL)?;
-            let (metadata, classes) = (reader.metadata(), reader.classes());
-            let classes = classes.as_ref();
-            let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;
-            writer.expect(reader.columns());
+            let mut writer = Writer::create_for(&reader, path, format, level)?;
             lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| writer.write(batch))?;
             if let Some(classes) = reader.classes() {
                 writer.name_classes(classes.names());
             }
-            Ok(writer.finish()?)
+            let mut notes = reader.notes().to_vec();
+            notes.extend(writer.omitted());
+            writer.finish()?;
+            notes.extend(self.source.late_notes());
+            Ok(notes)
         });
-        let (written, _) = watched.finish(py)?;
-        Ok((written.references, written.bytes))
-    }
-
-    /// Without trims: all page numbers, 8 bytes each, all writes, a byte each, and all classes, 4 bytes each, if there are any.
-    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<ReferenceBytes<'py>> {
-        let read = || -> Result<_, TraceError> {
-            let mut reader = self.source.open_with_classes()?;
-            let (mut pages, mut writes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
-            let mut classes = reader.classes().map(|_| Vec::new());
-            while reader.next_batch(&mut batch, 1 << 16)? {
-                for page in &batch.pages {
-                    pages.extend_from_slice(&page.to_ne_bytes());
-                }
-                writes.extend(batch.writes.iter().map(|&write| u8::from(write)));
-                if let Some(classes) = &mut classes {
-                    classes.extend(batch.classes.iter().flat_map(|class| class.to_ne_bytes()));
-                }
-            }
-            Ok((pages, writes, classes))
-        };
-        let read = py.detach(read);
-        let (pages, writes, classes) = read.map_err(|error| trace_error(py, error))?;
-        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
-        let classes = classes.map(|classes: Vec<u8>| bytes(&classes));
-        Ok((bytes(&pages), bytes(&writes), classes))
+        Ok(watched.finish(py)?.0)
     }
 }
 

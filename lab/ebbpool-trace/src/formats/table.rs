@@ -2,6 +2,8 @@
 
 mod words;
 
+use std::time::Instant;
+
 use csv::ByteRecord;
 use ebbpool_cost::{did_you_mean, one_line};
 
@@ -14,6 +16,7 @@ use crate::classes::ClassNumbers;
 use crate::columns::{ByteColumn, Columns, Layout, PageColumns, PageKind, TimeColumn, WriteColumn, spelled};
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
+use crate::supplied::{LONGEST_FILL, PlainColumns, SuppliedDecoder, TableRows, TableSupplier};
 use words::{Operation, WriteField};
 
 /// Names that mean a page number, a byte offset, a length in bytes, or whether a
@@ -396,7 +399,7 @@ impl<'a> Header<'a> {
 
     /// What has the names, in a sentence.
     fn holder(&self) -> &'static str {
-        if self.is_line { "the first line names" } else { "this file has" }
+        if self.is_line { "the first line names" } else { "this table has" }
     }
 
     pub(super) fn refuse(&self, problem: String) -> TraceError {
@@ -544,6 +547,23 @@ impl<'a> Header<'a> {
         })
     }
 
+    /// The columns, if these have only numbers of pages, whether each is written, and classes.
+    fn plain(&self, columns: &Columns) -> Result<Option<PlainColumns>, TraceError> {
+        let Columns { pages: PageColumns::Page(page, PageKind::Number), write, class, .. } = columns else {
+            return Ok(None);
+        };
+        let at = |name: &String| Ok(self.field(name)?.at);
+        let plain = PlainColumns {
+            page: at(page)?,
+            write: write.as_ref().map(|write| at(&write.column)).transpose()?,
+            class: class.as_ref().map(at).transpose()?,
+        };
+        let is_write = |write: &WriteColumn| plain.write.is_some_and(|at| words::is_plain(write, &self.names[at]));
+        let others =
+            !columns.volumes.is_empty() || columns.time.is_some() || columns.repeat.is_some() || columns.only.is_some();
+        Ok(Some(plain).filter(|_| !others && write.as_ref().is_none_or(is_write)))
+    }
+
     fn write_field(&self, columns: &Columns) -> Result<WriteField, TraceError> {
         let Some(column) = columns.write.clone() else {
             return Ok(WriteField::Never);
@@ -553,6 +573,58 @@ impl<'a> Header<'a> {
         let name = self.names.get(field.at).cloned().unwrap_or_default();
         Ok(WriteField::new(field, column, columns.clone(), &name))
     }
+}
+
+/// Opens a table that a caller supplies.
+pub(crate) fn open_supplied(label: &str, table: &dyn TableSupplier, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
+    let mut rows = table.open()?;
+    let header = Header { label, names: rows.names(), is_line: false };
+    let mut notes = Vec::new();
+    let columns = header.columns(decoding, &mut notes)?;
+    let stream = header.plain(&columns)?.and_then(|plain| rows.references(plain, decoding.columns.classes));
+    if let Some(stream) = stream {
+        let (metadata, references) = (table.metadata(), rows.count());
+        return Ok(OpenedTrace { decoder: Box::new(SuppliedDecoder(stream)), metadata, references, notes });
+    }
+    let used: Vec<usize> = columns.names().filter_map(|name| header.place(name)).collect();
+    rows.choose(&used)?;
+    let rows = SuppliedRows { rows, label: label.to_owned(), row: 0 };
+    Ok(open(rows, (&header, columns, None), decoding, notes)?.with_stated(table.metadata()))
+}
+
+/// Rows that a caller supplies.
+struct SuppliedRows {
+    rows: Box<dyn TableRows>,
+    label: String,
+    /// Rows read.
+    row: u64,
+}
+
+impl Rows for SuppliedRows {
+    fn next(&mut self, row: &mut ByteRecord) -> Result<bool, TraceError> {
+        row.clear();
+        let is_one = self.rows.next(row)?;
+        self.row += u64::from(is_one);
+        Ok(is_one)
+    }
+
+    fn wrong(&self, _row: &ByteRecord, expected: String, found: String) -> TraceError {
+        wrong_row(&self.label, self.row, &expected, &found)
+    }
+
+    fn progress(&self) -> f64 {
+        self.row as f64 / self.rows.count().unwrap_or(u64::MAX).max(1) as f64
+    }
+
+    fn may_be_slow(&self) -> bool {
+        true
+    }
+}
+
+/// The error of the last of some rows that were read.
+pub(super) fn wrong_row(label: &str, read: u64, expected: &str, found: &str) -> TraceError {
+    let problem = format!("expected {expected}, found {found}");
+    TraceError::Row { file: label.to_owned(), row: read.saturating_sub(1), problem }
 }
 
 /// Column names for a message.
@@ -771,6 +843,11 @@ pub(super) trait Rows: Send {
 
     /// Share of the rows that were read, 0 to 1.
     fn progress(&self) -> f64;
+
+    /// True if a few rows may take long: work stops only between batches.
+    fn may_be_slow(&self) -> bool {
+        false
+    }
 }
 
 /// The references of a table.
@@ -983,7 +1060,9 @@ impl<R: Rows> TableDecoder<R> {
 impl<R: Rows> Decode for TableDecoder<R> {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let mut is_read = false;
-        while batch.len() < max {
+        let start = self.rows.may_be_slow().then(Instant::now);
+        let is_due = |batch: &Batch| !batch.is_empty() && start.is_some_and(|start| start.elapsed() >= LONGEST_FILL);
+        while batch.len() < max && !is_due(batch) {
             if self.pending.continue_into(batch, max) {
                 continue;
             }

@@ -60,12 +60,7 @@ pub(super) fn open(
     let width = header.names.clone();
     let rows = parquet(label, || RowIter::from_file_into(Box::new(CheckedFile(file))).project(Some(projection?)))?;
     let rows = ParquetRows { rows, label: label.to_owned(), names: width, row: 0, total };
-    let mut opened = table::open(rows, (&header, columns, None), decoding, notes)?;
-    opened.references = None;
-    let Metadata { page_size, below_cache, .. } = opened.metadata;
-    opened.metadata =
-        Metadata { page_size: page_size.or(metadata.page_size), below_cache: below_cache || metadata.below_cache, ..metadata };
-    Ok(opened)
+    Ok(table::open(rows, (&header, columns, None), decoding, notes)?.with_stated(metadata))
 }
 
 struct ParquetRows {
@@ -94,8 +89,7 @@ impl Rows for ParquetRows {
     }
 
     fn wrong(&self, _record: &ByteRecord, expected: String, found: String) -> TraceError {
-        let problem = format!("expected {expected}, found {found}");
-        TraceError::Row { file: self.label.clone(), row: self.row.saturating_sub(1), problem }
+        table::wrong_row(&self.label, self.row, &expected, &found)
     }
 
     fn progress(&self) -> f64 {

@@ -112,6 +112,12 @@ pub(super) enum WriteField {
     Words(Field, Box<Words>),
 }
 
+/// True if a column of this name has true or 1 for a write, and the user says no more of its words.
+pub(super) fn is_plain(column: &WriteColumn, name: &str) -> bool {
+    let named = [&column.values, &column.reads, &column.trims, &column.skipped];
+    named.iter().all(|values| values.is_empty()) && Question::of(name) == Question::IsWrite
+}
+
 /// The words of the user, and those met.
 #[derive(Debug)]
 pub(super) struct Words {
