@@ -90,6 +90,9 @@ def test_a_table_in_memory_has_all_roles_that_a_file_has(tmp_path: Path) -> None
         trace = ebbpool.Trace(kind, **roles)
         assert references(trace, tmp_path) == expected, kind
         assert trace.info().distinct_pages == ebbpool.Trace(table, **roles).info().distinct_pages
+    in_nanoseconds = table.with_columns(pl.col("at").dt.cast_time_unit("ns"))
+    in_nanoseconds.write_parquet(tmp_path / "table.parquet")
+    assert references(ebbpool.Trace(tmp_path / "table.parquet", **roles), tmp_path) == expected
     key = ebbpool.Trace(table, **roles).key()
     assert key == ebbpool.Trace(table.to_arrow(), **roles).key()
     for changed in (pl.col("at").dt.offset_by("1s"), pl.col("what").replace("drop", "flush"), pl.col("kind").replace("heap", "toast")):
@@ -115,6 +118,8 @@ def test_names_of_a_table_are_guessed_or_asked_for_as_those_of_a_file(tmp_path: 
     with pytest.raises(ebbpool.EbbpoolError, match="page=blk,volume=disk,write=op") as of_table:
         ebbpool.Trace(asked, name=str(tmp_path / "asked.csv"))
     assert str(of_file.value) == str(of_table.value) and type(of_file.value) is type(of_table.value)
+    left_out = ebbpool.compare(ebbpool.Trace(pages.with_columns(blk=pl.Series(["1", "x", "2"])), skip_bad_lines=1), "lru", 2, 8)
+    assert any(note.startswith("left out 1 bad line: table, row 1 ") for note in left_out.notes), left_out.notes
     answer = ebbpool.compare(ebbpool.Trace(pages.with_columns(pl.lit(5).alias("who")), name="t"), "lru", 2, 8)
     assert any("t: guessed --columns page=blk,write=op" in note and "not read: who" in note for note in answer.notes), answer.notes
 

@@ -154,7 +154,7 @@ impl BadLines {
         if most.count == 0 {
             let text = error.to_string();
             let after = match &error {
-                TraceError::Line { file, .. } => text.strip_prefix(file.as_str()),
+                TraceError::Line { file, .. } | TraceError::Row { file, .. } => text.strip_prefix(file.as_str()),
                 _ => None,
             };
             most.first = (self.part, after.unwrap_or(&text).into());

@@ -1,6 +1,8 @@
 //! Parquet files of other programs: rows of any columns, read as a table.
 
+use chrono::DateTime;
 use csv::ByteRecord;
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::PageReader;
 use parquet::errors::Result as ParquetResult;
@@ -8,7 +10,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
-use parquet::schema::types::{ColumnDescPtr, Type as SchemaType};
+use parquet::schema::types::{ColumnDescPtr, Type as SchemaType, TypePtr as SchemaTypePtr};
 
 use super::super::table::{self, Header, Rows};
 use super::{CheckedPages, classes, parquet, requests};
@@ -58,8 +60,14 @@ pub(super) fn open(
     let fields = fields.filter(|field| field.is_primitive() && used.iter().any(|name| *name == field.name())).cloned();
     let projection = SchemaType::group_type_builder(schema.root_schema().name()).with_fields(fields.collect()).build();
     let width = header.names.clone();
+    let is_nanoseconds = |field: &&SchemaTypePtr| {
+        let kind = field.get_basic_info().logical_type_ref();
+        matches!(kind, Some(LogicalType::Timestamp(moment)) if moment.unit == TimeUnit::NANOS)
+    };
+    let moments: Vec<String> =
+        schema.root_schema().get_fields().iter().filter(is_nanoseconds).map(|field| field.name().to_owned()).collect();
     let rows = parquet(label, || RowIter::from_file_into(Box::new(CheckedFile(file))).project(Some(projection?)))?;
-    let rows = ParquetRows { rows, label: label.to_owned(), names: width, row: 0, total };
+    let rows = ParquetRows { rows, label: label.to_owned(), names: width, moments, row: 0, total };
     Ok(table::open(rows, (&header, columns, None), decoding, notes)?.with_stated(metadata))
 }
 
@@ -67,6 +75,8 @@ struct ParquetRows {
     rows: RowIter<'static>,
     label: String,
     names: Vec<String>,
+    /// Columns of moments that the Parquet reader has as nanoseconds, and others as dates.
+    moments: Vec<String>,
     /// Rows read.
     row: u64,
     total: u64,
@@ -81,7 +91,15 @@ impl Rows for ParquetRows {
         let mut fields = row.into_columns().into_iter().peekable();
         for name in &self.names {
             let value = fields.next_if(|(field, _)| field == name).map(|(_, value)| value);
-            let text = parquet(&self.label, || Ok(value.map(text).unwrap_or_default()))?;
+            let text = parquet(&self.label, || {
+                Ok(match value {
+                    Some(Field::Long(moment)) if self.moments.contains(name) => {
+                        let moment = DateTime::from_timestamp_nanos(moment);
+                        moment.format("%Y-%m-%d %H:%M:%S%.9f %:z").to_string().into_bytes()
+                    }
+                    value => value.map(text).unwrap_or_default(),
+                })
+            })?;
             record.push_field(&text);
         }
         self.row += 1;
