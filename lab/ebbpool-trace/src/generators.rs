@@ -85,6 +85,11 @@ pub(crate) trait Generator: Send + Sync {
     fn base(&self) -> Option<&Source> {
         None
     }
+
+    /// A note that arises only while reading, to be put behind the label.
+    fn late_note(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A generator that makes its references from random numbers alone.

@@ -446,7 +446,8 @@ impl Source {
     }
 
     /// Notes that arise only while reading, for standard error: bad lines that were left
-    /// out, by the reading that got furthest, and a word for writes that no line has.
+    /// out, by the reading that got furthest, a word for writes that no line has, and operations
+    /// of a base that a generator left out.
     pub fn late_notes(&self) -> Vec<String> {
         self.labelled(&self.unlabelled_notes())
     }
@@ -455,7 +456,12 @@ impl Source {
     /// the source.
     pub fn unlabelled_notes(&self) -> Vec<LateNote> {
         let mut notes = lock(&self.0.left_out).notes();
-        for number in 0..self.0.parts.len() {
+        for (number, part) in self.0.parts.iter().enumerate() {
+            if let PartOrigin::Generator(named) = &part.origin
+                && let Some(note) = named.generator.late_note()
+            {
+                notes.push(LateNote { part: vec![number], before: String::new(), after: note.into() });
+            }
             let base = self.base(number).into_iter();
             notes.extend(base.flat_map(Source::unlabelled_notes).map(|mut note| {
                 note.part.insert(0, number);

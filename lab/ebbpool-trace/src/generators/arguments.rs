@@ -227,7 +227,7 @@ impl<'a> Arguments<'a> {
             }
             _ => text,
         };
-        let reading = ReadOptions { skip: 0, limit: None, ..self.reading.clone() };
+        let reading = ReadOptions { skip: 0, limit: None, whole_writes: false, ..self.reading.clone() };
         Source::parse_with(inner, &reading)
     }
 

@@ -15,6 +15,9 @@
 //! few writes, random reads become writes; if there are too many, random writes become
 //! reads. The number of writes is exact, rounded to the nearest integer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ebbpool_cost::spec::REQUIRED;
 
 use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, whole};
@@ -83,6 +86,8 @@ struct WorkloadDynamics {
     epoch: usize,
     w0: Option<Share>,
     seed: u64,
+    /// True once a reading has left out operations of the base.
+    omits_operations: Arc<AtomicBool>,
 }
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
@@ -103,21 +108,17 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
         epoch: arguments.integer("epoch")? as usize,
         w0,
         seed: arguments.integer("seed")?,
+        omits_operations: Arc::default(),
     }))
 }
 
 impl Generator for WorkloadDynamics {
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
-        let base = self.base.open()?;
-        let mut notes = base.notes().to_vec();
-        if self.base.open_with(OptionalColumns::OPERATIONS)?.has_operations() {
-            let omitted = "the trims of the base, and which of its writes replace whole pages, are left out";
-            notes.push(format!("{spec}: {omitted}"));
-        }
+        let base = self.base.open_with(OptionalColumns::OPERATIONS)?;
         Ok(OpenedTrace {
             metadata: Metadata { name: Some(spec.to_owned()), ..base.metadata().clone() },
             references: base.references(),
-            notes,
+            notes: base.notes().to_vec(),
             decoder: Box::new(PhaseLengths {
                 base,
                 model: self.model,
@@ -125,14 +126,21 @@ impl Generator for WorkloadDynamics {
                 w0: self.w0,
                 random: Random::new(self.seed),
                 index: 0,
+                part: Batch::new(),
                 epoch: Batch::new(),
                 served: 0,
+                omits_operations: Arc::clone(&self.omits_operations),
             }),
         })
     }
 
     fn base(&self) -> Option<&Source> {
         Some(&self.base)
+    }
+
+    fn late_note(&self) -> Option<&'static str> {
+        let omits = self.omits_operations.load(Ordering::Relaxed);
+        omits.then_some(": the trims of the base, and which of its writes replace whole pages, are left out")
     }
 }
 
@@ -164,18 +172,28 @@ struct PhaseLengths {
     random: Random,
     /// Number of the next epoch.
     index: u64,
+    /// References that the base has yielded at once.
+    part: Batch,
     epoch: Batch,
     served: usize,
+    omits_operations: Arc<AtomicBool>,
 }
 
 impl PhaseLengths {
     /// Reads the next epoch of the base; false if there is none.
     fn advance(&mut self) -> Result<bool, TraceError> {
         self.served = 0;
-        if !self.base.next_batch(&mut self.epoch, self.length)? {
-            return Ok(false);
+        self.epoch.clear();
+        while self.epoch.len() < self.length && self.base.next_batch(&mut self.part, self.length - self.epoch.len())? {
+            self.epoch.append(&mut self.part);
+        }
+        if !self.epoch.trims.is_empty() || self.epoch.whole.contains(&true) {
+            self.omits_operations.store(true, Ordering::Relaxed);
         }
         let references = self.epoch.len();
+        if references == 0 {
+            return Ok(false);
+        }
         let own = self.epoch.writes.iter().filter(|&&write| write).count();
         let w0 = *self.w0.get_or_insert(Share { numerator: own as u64, denominator: references as u64 });
         let required = self.model.writes(w0, self.index, references);

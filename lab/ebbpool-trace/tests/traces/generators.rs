@@ -439,6 +439,20 @@ fn workload_dynamics_choose_fairly() {
 }
 
 #[test]
+fn workload_dynamics_say_that_they_leave_out_operations_that_begin_late() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let reads = "R 1\n".repeat(100_000);
+    for (last, notes) in [("R 2\n", 0), ("O 2\n", 1), ("T 2\n", 1)] {
+        std::fs::write(path, format!("{reads}{last}")).unwrap();
+        let source = Source::parse(&format!("workload-dynamics:base={path}"), None).unwrap();
+        assert!(read_from(&source, 1000).unwrap().len() >= 100_000);
+        let found = source.late_notes();
+        assert!(found.len() == notes && found.iter().all(|note| note.contains(": the trims of the base")), "{found:?}");
+    }
+}
+
+#[test]
 fn workload_dynamics_take_over_the_metadata_of_the_base() {
     let spec = "workload-dynamics:base=tests/data/pyarrow.parquet,epoch=7";
     let base = Source::parse("tests/data/pyarrow.parquet", None).unwrap();
