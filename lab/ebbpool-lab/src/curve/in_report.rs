@@ -128,6 +128,7 @@ fn row((policy, size): (usize, usize), frames: u64, references: u64, traffic: Tr
             end_writes: traffic.end_writes,
             dirty_before: traffic.dirty_before,
             checkpoint_writes: traffic.checkpoint_writes,
+            trimmed: traffic.trimmed,
             ..Counts::default()
         },
         time_line: None,

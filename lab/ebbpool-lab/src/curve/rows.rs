@@ -65,6 +65,10 @@ result_row! {
         checkpoint_writes: u64 ["pages"],
         /// When all dirty pages are written, as the request spells it; null without checkpoints.
         checkpoints: Option<String> ["" key],
+        /// Those of the misses that write all of their page, and read nothing: misses less `reads`.
+        overwrites: u64 ["references"],
+        /// Dirty pages that a trim has ended, and that are never written.
+        trimmed: u64 ["pages"],
     }
 }
 
@@ -146,5 +150,7 @@ fn row(study: &CurveStudy, policy: &str, frames: u64, estimate: &Estimate, targe
         dirty_before: traffic.dirty_before,
         checkpoint_writes: traffic.checkpoint_writes,
         checkpoints: study.checkpoints.map(|schedule| schedule.to_string()),
+        overwrites: traffic.overwrites,
+        trimmed: traffic.trimmed,
     }
 }

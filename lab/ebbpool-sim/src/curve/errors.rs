@@ -86,6 +86,7 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
         dirty_before: sum(|traffic| traffic.dirty_before),
         padding_reads: sum(|traffic| traffic.padding_reads),
         checkpoint_writes: sum(|traffic| traffic.checkpoint_writes),
+        trimmed: sum(|traffic| traffic.trimmed),
     }
 }
 

@@ -29,6 +29,9 @@ pub struct Traffic {
     /// Those of the writes that checkpoints made, or the server's commits.
     #[serde(default)]
     pub checkpoint_writes: u64,
+    /// Dirty pages that a trim has ended.
+    #[serde(default)]
+    pub trimmed: u64,
 }
 
 impl Traffic {
@@ -52,6 +55,7 @@ impl Traffic {
             dirty_before: counts.dirty_before,
             padding_reads: counts.padding_reads,
             checkpoint_writes: counts.checkpoint_writes,
+            trimmed: counts.trimmed,
         }
     }
 }
@@ -83,6 +87,8 @@ pub(crate) struct LruStack {
     /// Pages that checkpoints found written, by their greatest depth until then: they were dirty in all buffers of at least as
     /// many frames.
     checkpointed: Vec<u64>,
+    /// Pages that trims found written, by the same depth.
+    trimmed: Vec<u64>,
 }
 
 impl LruStack {
@@ -100,6 +106,7 @@ impl LruStack {
             dirty_before: Vec::new(),
             written: Vec::new(),
             checkpointed: vec![0],
+            trimmed: vec![0],
         }
     }
 
@@ -110,6 +117,7 @@ impl LruStack {
         self.whole_hits.resize(pages + 1, 0);
         self.write_backs.resize(pages + 1, 0);
         self.checkpointed.resize(pages + 1, 0);
+        self.trimmed.resize(pages + 1, 0);
         let mut checkpoints = chunk.checkpoints.iter().peekable();
         let mut ends = chunk.ends.iter().peekable();
         for (at, &reference) in (chunk.start..).zip(chunk.references) {
@@ -137,6 +145,7 @@ impl LruStack {
         let deepest = std::mem::take(&mut self.deepest[at]);
         if deepest > 0 {
             self.write_backs[deepest.max(depth) as usize] += 1;
+            self.trimmed[deepest.max(depth) as usize] += 1;
         }
         let owed = self.owed.get_mut(at).map_or(0, std::mem::take);
         if owed > 0 {
@@ -195,6 +204,7 @@ impl LruStack {
         self.whole_hits.fill(0);
         self.write_backs.fill(0);
         self.checkpointed.fill(0);
+        self.trimmed.fill(0);
         self.settle_depths();
         self.dirty_before = vec![0; self.write_backs.len()];
         for &deepest in self.deepest.iter().filter(|&&deepest| deepest > 0) {
@@ -224,11 +234,11 @@ impl LruStack {
         let mut traffic = Vec::with_capacity(self.hits.len());
         let (mut misses, mut overwrites) = (self.references, self.whole);
         let mut writes: i64 = self.write_backs.iter().sum();
-        let (mut dirty, mut before_by_depth, mut checkpoint_writes) = (0, 0, 0);
+        let (mut dirty, mut before_by_depth, mut checkpoint_writes, mut trimmed) = (0, 0, 0, 0);
         self.dirty_before.resize(stay.len(), 0);
-        let of_pages = stay.iter().zip(&self.dirty_before).zip(&self.checkpointed);
+        let of_pages = stay.iter().zip(&self.dirty_before).zip(self.checkpointed.iter().zip(&self.trimmed));
         let by_depth = self.hits.iter().zip(&self.whole_hits).zip(&self.write_backs).zip(of_pages);
-        for (((hits, whole_hits), write_backs), ((stay, before), checkpointed)) in by_depth {
+        for (((hits, whole_hits), write_backs), ((stay, before), (checkpointed, ended))) in by_depth {
             misses -= hits;
             overwrites -= whole_hits;
             writes -= write_backs;
@@ -236,9 +246,11 @@ impl LruStack {
             before_by_depth += before;
             let dirty_before = u64::try_from(before_by_depth).unwrap_or(0);
             checkpoint_writes += checkpointed;
+            trimmed += ended;
             let written = u64::try_from(writes).unwrap_or(0) + checkpoint_writes;
             let (reads, padding_reads) = (misses - overwrites, 0);
-            let both = Traffic { reads, overwrites, dirty_before, padding_reads, checkpoint_writes, ..Traffic::default() };
+            let both =
+                Traffic { reads, overwrites, dirty_before, padding_reads, checkpoint_writes, trimmed, ..Traffic::default() };
             traffic.push(match at_end {
                 AtEnd::Free => Traffic { writes: written, dirty_left: dirty, ..both },
                 AtEnd::Flush => {

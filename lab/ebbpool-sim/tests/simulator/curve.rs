@@ -30,6 +30,7 @@ fn traffic(counts: &Counts) -> Traffic {
         dirty_before: counts.dirty_before,
         padding_reads: counts.padding_reads,
         checkpoint_writes: counts.checkpoint_writes,
+        trimmed: counts.trimmed,
     }
 }
 
