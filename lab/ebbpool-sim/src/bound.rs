@@ -20,12 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use ebbpool_trace::Source;
+use ebbpool_trace::{Ids, Source};
 use rayon::prelude::*;
 
 use crate::engine::AtEnd;
 use crate::error::SimError;
-use crate::ids::Ids;
 use crate::store::{ResultStore, StoredResults, TraceExtent};
 use crate::stream::{self, PassControl};
 use heuristics::{Schedule, Schedules};

@@ -86,7 +86,7 @@ impl Counts {
     }
 }
 
-/// References of a trace with dense page numbers; see [`crate::ids::Ids`].
+/// References of a trace with dense page numbers; see [`ebbpool_trace::Ids`].
 #[derive(Clone, Copy)]
 pub(crate) struct Chunk<'a> {
     /// Page number << 1 | write.

@@ -12,7 +12,6 @@ mod engine;
 mod error;
 mod future;
 mod guest;
-mod ids;
 mod listener;
 mod observer;
 mod on_device;

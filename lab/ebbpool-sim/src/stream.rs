@@ -8,7 +8,7 @@ use std::thread;
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Capabilities, Foresight, PageClass, PageProbabilities, Policy, RecordedRequest, registry};
-use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source, Trim};
+use ebbpool_trace::{Batch, Ids, OptionalColumns, Reader, RequestDetail, Source, Trim};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,6 @@ use crate::engine::{AtEnd, Chunk, Counts, Engine, RunParameters, RunningEngine};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
 use crate::guest::{SimPolicy, engine_of_guest};
-use crate::ids::{Ids, MOST_PAGES};
 use crate::listener::{DynObserver, observed};
 use crate::observer::{NoObserver, Observer};
 use crate::on_device::{DeviceObserver, DeviceOutcome};
@@ -28,6 +27,9 @@ use crate::time_line::TimeLine;
 /// References decoded at a time: large enough to keep all cores busy between two chunks, small
 /// enough to stay in the cache.
 const CHUNK: usize = 1 << 18;
+
+/// The most distinct pages: a number and a write flag share 32 bits.
+pub(crate) const MOST_PAGES: u64 = (1 << 31) - 2;
 
 /// More frames than this are allocated only after a scan has shown that the trace has as many
 /// pages.
@@ -218,7 +220,7 @@ impl Decoder {
             return Ok(None);
         }
         let mut new_pages = Vec::new();
-        let pages_before = self.ids.len();
+        let pages_before = self.ids.count();
         let mut references = Vec::with_capacity(self.batch.len());
         let mut writes = self.batch.writes.iter();
         let (mut ends, mut trims) = (Vec::new(), Vec::new());
@@ -241,7 +243,7 @@ impl Decoder {
             trims.push((position, first, last));
         }
         number(&mut self.ids, self.batch.len());
-        if self.ids.len() > MOST_PAGES {
+        if self.ids.count() > MOST_PAGES {
             return Err(SimError::TooLarge { trace: self.label.clone(), what: "distinct pages", limit: MOST_PAGES });
         }
         let checkpoints = match &mut self.checkpoints {
@@ -401,7 +403,7 @@ pub fn scan(source: &Source, foresight: Foresight, progress: &PassControl) -> Re
         (progress.report)(chunk.progress);
     }
     let (future, recorded) = notes.finish();
-    Ok(TraceScan { references, distinct_pages: decoder.ids.len(), database_pages, future, recorded, probabilities: None })
+    Ok(TraceScan { references, distinct_pages: decoder.ids.count(), database_pages, future, recorded, probabilities: None })
 }
 
 /// Reads a trace into memory, with the same limits as for an offline policy.

@@ -3,13 +3,11 @@
 mod classes;
 mod requests;
 
-use std::collections::BTreeMap;
-
-use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::distances::StackDistances;
 use crate::error::TraceError;
+use crate::ids::Ids;
 use crate::reader::Reader;
 use crate::reference::{Batch, PageClasses};
 
@@ -179,7 +177,8 @@ struct PageUses {
 }
 
 /// Computes [`TraceStatistics`] for callers that read the references anyway. Takes about
-/// 100 bytes per distinct page, whatever the number of references.
+/// 50 bytes per distinct page, whatever the number of references, and 4 for each page below the
+/// highest, if that is below 2^26.
 #[derive(Debug, Clone)]
 pub struct Collector {
     references: u64,
@@ -190,10 +189,9 @@ pub struct Collector {
     repeats: u64,
     continued: u64,
     last: Option<u64>,
-    /// Dense numbers of pages, in order of first appearance.
-    numbers: HashMap<u64, u32>,
-    /// The same in order, once a trim has covered more pages than there are.
-    ordered: Option<BTreeMap<u64, u32>>,
+    lowest: u64,
+    highest: u64,
+    ids: Ids,
     uses: Vec<PageUses>,
     /// The dense numbers of the references that are added.
     batch: Vec<u32>,
@@ -222,8 +220,9 @@ impl Collector {
             repeats: 0,
             continued: 0,
             last: None,
-            numbers: HashMap::new(),
-            ordered: None,
+            lowest: u64::MAX,
+            highest: 0,
+            ids: Ids::default(),
             uses: Vec::new(),
             batch: Vec::new(),
             distances: StackDistances::new(),
@@ -241,38 +240,34 @@ impl Collector {
     pub fn add(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.requests.add(&batch.requests);
         // One pass for each structure: a processor waits for several of its entries at a time.
-        let mut classes = batch.classes.iter();
-        self.batch.clear();
-        for (page, write) in batch.iter() {
-            let class = classes.next().copied();
-            self.references += 1;
-            self.writes += u64::from(write);
-            if let Some(last) = self.last {
-                self.repeats += u64::from(page == last);
-                self.continued += u64::from(Some(page) == last.checked_add(1));
-            }
-            self.last = Some(page);
-            let new = self.uses.len() as u32;
-            let number = *self.numbers.entry(page).or_insert(new);
-            if let Some(class) = class {
-                self.classes.count(class, write, number == new);
-            }
-            if number == new {
-                if u64::from(new) == MOST_PAGES {
-                    return Err(TraceError::TooManyPages { limit: MOST_PAGES });
-                }
-                self.ordered.iter_mut().for_each(|ordered| _ = ordered.insert(page, number));
-                self.uses.push(PageUses::default());
-                self.at_distance.push(0);
-            }
-            self.batch.push(number);
+        let pages = &batch.pages;
+        self.references += pages.len() as u64;
+        self.writes += ones(&batch.writes);
+        self.whole_writes += ones(&batch.whole);
+        let mut compare = |before: u64, page: u64| {
+            self.repeats += u64::from(page == before);
+            self.continued += u64::from(page == before.wrapping_add(1) && page > 0);
+        };
+        if let (Some(before), Some(&first)) = (self.last, pages.first()) {
+            compare(before, first);
         }
+        pages.windows(2).for_each(|pair| compare(pair[0], pair[1]));
+        self.last = pages.last().copied().or(self.last);
+        self.lowest = pages.iter().copied().fold(self.lowest, u64::min);
+        self.highest = pages.iter().copied().fold(self.highest, u64::max);
+        self.batch.clear();
+        self.ids.ids(pages, |_| {}, |number| self.batch.push(number));
+        if self.ids.count() > MOST_PAGES {
+            return Err(TraceError::TooManyPages { limit: MOST_PAGES });
+        }
+        self.classes.add(batch, &self.batch, self.uses.len() as u32);
+        self.uses.resize(self.ids.count() as usize, PageUses::default());
+        self.at_distance.resize(self.uses.len() + 1, 0);
         for (&number, &write) in self.batch.iter().zip(&batch.writes) {
             let uses = &mut self.uses[number as usize];
             uses.writes += u64::from(write);
             uses.reads += u64::from(!write);
         }
-        self.whole_writes += batch.whole.iter().map(|&whole| u64::from(whole)).sum::<u64>();
         let at_distance = &mut self.at_distance;
         let mut found = |distance: u32| at_distance[distance as usize] += 1;
         let mut served = 0;
@@ -282,15 +277,7 @@ impl Collector {
             self.trims += 1;
             let pages = (trim.last - trim.first).saturating_add(1);
             self.trimmed_pages = self.trimmed_pages.saturating_add(pages);
-            if pages <= self.numbers.len() as u64 {
-                let numbers = (trim.first..=trim.last).filter_map(|page| self.numbers.get(&page));
-                numbers.for_each(|&number| self.distances.remove(number));
-            } else {
-                let numbers = &self.numbers;
-                let ordered =
-                    self.ordered.get_or_insert_with(|| numbers.iter().map(|(&page, &number)| (page, number)).collect());
-                ordered.range(trim.first..=trim.last).for_each(|(_, &number)| self.distances.remove(number));
-            }
+            self.ids.within(trim.first, trim.last, |number| self.distances.remove(number));
         }
         self.distances.reference_all(&self.batch[served..], &mut found);
         Ok(())
@@ -321,8 +308,8 @@ impl Collector {
             trims: self.trims,
             trimmed_pages: self.trimmed_pages,
             distinct_pages: distinct,
-            lowest_page: self.numbers.keys().min().copied(),
-            highest_page: self.numbers.keys().max().copied(),
+            lowest_page: self.last.map(|_| self.lowest),
+            highest_page: self.last.map(|_| self.highest),
             immediate_repeats: self.repeats,
             pages_only_read: kind(|uses| uses.writes == 0) as u64,
             pages_only_written: kind(|uses| uses.reads == 0) as u64,
@@ -336,26 +323,37 @@ impl Collector {
             cold_share: share(distinct),
             stack_distance: quartiles(&hits),
             hottest: if distinct == 0 { Vec::new() } else { self.hottest(&all) },
-            lru_hit_ratio: curve(database_pages.unwrap_or(distinct), &hits, self.references),
-            popularity: curve(distinct, &all, self.references),
+            lru_hit_ratio: curve(database_pages.unwrap_or(distinct), |pages| at(&hits, pages), self.references),
+            popularity: curve(distinct, |pages| of_hottest(&all, pages), self.references),
             classes: self.classes.statistics(self.references),
             requests: self.requests.statistics(),
         }
     }
 
-    /// The number of references to the hottest 1, 2, 3, … pages.
-    fn hottest_first(&self, uses: fn(&PageUses) -> u64) -> Vec<u64> {
-        let mut counts: Vec<u64> = self.uses.iter().map(uses).collect();
+    /// Numbers of references, the highest first, and how many pages have each.
+    fn hottest_first(&self, uses: fn(&PageUses) -> u64) -> Vec<(u64, u64)> {
+        /// Numbers below this are found in an array, others are sorted.
+        const DIRECT: usize = 1 << 16;
+        let mut pages = vec![0; DIRECT];
+        let mut counts = Vec::new();
+        for count in self.uses.iter().map(uses) {
+            match pages.get_mut(count as usize) {
+                Some(pages) => *pages += 1,
+                None => counts.push((count, 1)),
+            }
+        }
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        running_sums(counts.into_iter())
+        let direct = (0..DIRECT).zip(pages).rev().filter(|&(_, pages)| pages > 0);
+        counts.extend(direct.map(|(count, pages)| (count as u64, pages)));
+        counts
     }
 
-    fn hottest(&self, all: &[u64]) -> Vec<Hottest> {
+    fn hottest(&self, all: &[(u64, u64)]) -> Vec<Hottest> {
         let reads = self.hottest_first(|uses| uses.reads);
         let writes = self.hottest_first(|uses| uses.writes);
-        let share = |sums: &[u64], pages: u64| {
-            let total = sums.last().copied().filter(|&total| total > 0)?;
-            Some(at(sums, pages) as f64 / total as f64)
+        let share = |counts: &[(u64, u64)], pages: u64| {
+            let total = Some(of_hottest(counts, u64::MAX)).filter(|&total| total > 0)?;
+            Some(of_hottest(counts, pages) as f64 / total as f64)
         };
         let of = |percent: u8| {
             let pages = (self.distinct_pages() * u64::from(percent) / 100).max(1);
@@ -369,6 +367,21 @@ impl Collector {
         };
         HOTTEST.map(of).to_vec()
     }
+}
+
+/// The references to the hottest `pages` pages, or to all if there are fewer.
+fn of_hottest(counts: &[(u64, u64)], mut pages: u64) -> u64 {
+    let mut references = 0;
+    for &(count, of) in counts {
+        let taken = pages.min(of);
+        references += count * taken;
+        pages -= taken;
+    }
+    references
+}
+
+fn ones(flags: &[bool]) -> u64 {
+    flags.iter().map(|&flag| u64::from(flag)).sum()
 }
 
 fn running_sums(values: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -399,13 +412,13 @@ fn quartiles(sums: &[u64]) -> Option<StackDistance> {
     Some(StackDistance { lower_quartile: quartile(1), median: quartile(2), upper_quartile: quartile(3) })
 }
 
-fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
+fn curve(of_pages: u64, at: impl Fn(u64) -> u64, references: u64) -> Curve {
     let point = |step: i32| {
         let percent = 10f64.powf(f64::from(step) / f64::from(POINTS_PER_DECADE) - 1.0);
         // The last bits of powers differ between machines.
         let percent = (percent * 1000.0).round() / 1000.0;
         let pages = ((of_pages as f64 * percent / 100.0) as u64).max(1);
-        CurvePoint { percent, pages, share: at(sums, pages) as f64 / references as f64 }
+        CurvePoint { percent, pages, share: at(pages) as f64 / references as f64 }
     };
     let points = match references {
         0 => Vec::new(),

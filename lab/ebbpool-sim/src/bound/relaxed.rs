@@ -29,7 +29,7 @@ pub(super) mod tests {
     use super::*;
     use crate::bound::{RecordedTrace, UNITS, certificate, fixed};
     use crate::engine::AtEnd;
-    use crate::ids::Ids;
+    use ebbpool_trace::Ids;
 
     fn prices(random: &mut RandomWorkload, length: usize) -> Vec<f64> {
         let mut sum = 0.0;

@@ -6,8 +6,7 @@ use ebbpool_trace::OptionalColumns;
 use super::{Curves, TraceStep, Traffic, for_each_part};
 use crate::engine::AtEnd;
 use crate::error::SimError;
-use crate::ids::MOST_PAGES;
-use crate::stream::PassControl;
+use crate::stream::{MOST_PAGES, PassControl};
 
 /// The estimated page traffic of fd-static with one size of its clean pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,11 @@
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::reference::Batch;
+
+/// Classes below this are found in an array, others by hashing.
+const DIRECT: usize = 1 << 16;
+
 /// The uses of one class of pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -31,20 +36,34 @@ struct Uses {
 
 /// Counts the uses of each class.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ClassUses(HashMap<u32, Uses>);
+pub(super) struct ClassUses {
+    /// Of the classes below [`DIRECT`].
+    direct: Vec<Uses>,
+    hashed: HashMap<u32, Uses>,
+}
 
 impl ClassUses {
-    /// Counts a reference; `first` is true if it is the first to its page.
-    pub(super) fn count(&mut self, class: u32, write: bool, first: bool) {
-        let uses = self.0.entry(class).or_default();
-        uses.references += 1;
-        uses.writes += u64::from(write);
-        uses.pages += u64::from(first);
+    /// Counts references to pages with these dense numbers; those from `new` on are new.
+    pub(super) fn add(&mut self, batch: &Batch, numbers: &[u32], mut new: u32) {
+        for ((&class, &write), &number) in batch.classes.iter().zip(&batch.writes).zip(numbers) {
+            let at = class as usize;
+            if at >= self.direct.len() && at < DIRECT {
+                self.direct.resize(at + 1, Uses::default());
+            }
+            let uses = match self.direct.get_mut(at) {
+                Some(uses) => uses,
+                None => self.hashed.entry(class).or_default(),
+            };
+            uses.references += 1;
+            uses.writes += u64::from(write);
+            uses.pages += u64::from(number == new);
+            new += u32::from(number == new);
+        }
     }
 
     /// The classes, those with most references first; `references` is the number of all references.
     pub(super) fn statistics(&self, references: u64) -> Vec<ClassStatistics> {
-        let of = |(&class, uses): (&u32, &Uses)| ClassStatistics {
+        let of = |(class, uses): (u32, &Uses)| ClassStatistics {
             class,
             name: None,
             pages: uses.pages,
@@ -52,7 +71,9 @@ impl ClassUses {
             writes: uses.writes,
             reference_share: uses.references as f64 / references.max(1) as f64,
         };
-        let mut classes: Vec<ClassStatistics> = self.0.iter().map(of).collect();
+        let direct = (0..).zip(&self.direct).filter(|(_, uses)| uses.references > 0);
+        let hashed = self.hashed.iter().map(|(&class, uses)| (class, uses));
+        let mut classes: Vec<ClassStatistics> = direct.chain(hashed).map(of).collect();
         classes.sort_unstable_by_key(|class| (std::cmp::Reverse(class.references), class.class));
         classes
     }

@@ -11,13 +11,10 @@ const DIRECT: u64 = 1 << 26;
 /// Pages looked up together.
 const TOGETHER: usize = 64;
 
-/// The most distinct pages: a number and a write flag share 32 bits.
-pub(crate) const MOST_PAGES: u64 = (1 << 31) - 2;
-
-/// Assigns each page a small number once, so that no simulation hashes: page tables are arrays, and
-/// pages that appear early, usually the hot ones, share cache lines.
-#[derive(Default)]
-pub(crate) struct Ids {
+/// Assigns each page a small number once, so that no simulation and no statistic hashes: page tables
+/// are arrays, and pages that appear early, usually the hot ones, share cache lines.
+#[derive(Debug, Clone, Default)]
+pub struct Ids {
     /// The number + 1 of each page below [`DIRECT`]; 0 where it has none yet.
     direct: Vec<u32>,
     hashed: HashMap<u64, u32>,
@@ -28,13 +25,13 @@ pub(crate) struct Ids {
 
 impl Ids {
     /// Number of distinct pages so far.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         u64::from(self.count)
     }
 
     /// Calls `each` with the numbers of the pages so far from `first` to `last`.
     #[cold]
-    pub(crate) fn within(&mut self, first: u64, last: u64, mut each: impl FnMut(u32)) {
+    pub fn within(&mut self, first: u64, last: u64, mut each: impl FnMut(u32)) {
         let start = usize::try_from(first).unwrap_or(usize::MAX).min(self.direct.len());
         let end = usize::try_from(last.saturating_add(1)).unwrap_or(usize::MAX).clamp(start, self.direct.len());
         self.direct[start..end].iter().filter(|&&entry| entry > 0).for_each(|entry| each(entry - 1));
@@ -50,7 +47,7 @@ impl Ids {
 
     /// The numbers of a few pages, in order; calls `first` with each page that is new.
     #[inline]
-    pub(crate) fn ids(&mut self, batch: &[u64], mut first: impl FnMut(u64), mut each: impl FnMut(u32)) {
+    pub fn ids(&mut self, batch: &[u64], mut first: impl FnMut(u64), mut each: impl FnMut(u32)) {
         for (at, pages) in batch.chunks(TOGETHER).enumerate() {
             for &page in batch.iter().skip((at + 1) * TOGETHER).take(TOGETHER) {
                 prefetch_index(&self.direct, page as usize);
@@ -68,7 +65,7 @@ impl Ids {
 
     /// The number of `page`; calls `first` if it is new.
     #[inline]
-    pub(crate) fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
+    pub fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
         if page >= DIRECT {
             return *self.hashed.entry(page).or_insert_with(|| {
                 first(page);
@@ -123,7 +120,7 @@ mod tests {
         }
         let pages_seen = expected_pages.len() as u64;
         assert_eq!((&numbers, &pages), (&expected, &expected_pages));
-        assert_eq!(ids.len(), pages_seen);
+        assert_eq!(ids.count(), pages_seen);
         for (first, last) in [(0, 20), (20, 20), (DIRECT, u64::MAX), (DIRECT + 1, DIRECT + 2), (0, u64::MAX), (1 << 20, DIRECT)]
         {
             let mut found = Vec::new();
