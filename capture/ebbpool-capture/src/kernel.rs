@@ -147,7 +147,7 @@ impl<const N: usize> SharedNumbers<N> {
     }
 }
 
-/// The keys of a map of processes, at most so many. Those that are added or removed meanwhile may be missing, or be there twice.
+/// The keys of a map of processes, at most that many. Those that are added or removed meanwhile may be missing, or be there twice.
 fn processes_in(map: &OwnedFd, most: u32) -> Vec<i32> {
     let mut found: Vec<i32> = Vec::new();
     while found.len() < most as usize {

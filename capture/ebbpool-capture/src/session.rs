@@ -445,7 +445,7 @@ impl Session<'_> {
     }
 }
 
-/// After so many seconds in a row that cost more than allowed a capture ends.
+/// After this number of seconds in a row that cost more than allowed a capture ends.
 const EXPENSIVE: u32 = 3;
 
 /// The share of a processor that counts as a cost.

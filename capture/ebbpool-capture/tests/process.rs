@@ -310,7 +310,7 @@ fn child_that_writes_anew() {
 }
 
 #[test]
-fn files_of_one_number_are_told_apart() {
+fn files_of_one_number_are_different_ones() {
     let Some(cost) = cost() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     data(folder.path());

@@ -129,7 +129,7 @@ mod tests {
             names.find(SeenFile { device, inode, generation: 5, is_only }).map(|file| file.path.as_str())
         };
         assert_eq!((path(1, 7, true), path(2, 7, true), path(1, 8, true)), (Some("a"), Some("b"), Some("renamed")));
-        // Two files of one number cannot be told apart without generations, and one of another file system is another one.
+        // Two files of one number cannot be distinguished without generations, and one of another file system is another one.
         assert_eq!((path(1, 7, false), path(9, 8, true), path(1, 9, true)), (None, None, Some("overlay")));
         assert_eq!((path(3, 9, true), path(1, 10, true)), (Some("overlay"), None));
     }
