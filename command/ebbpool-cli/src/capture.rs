@@ -17,6 +17,7 @@ use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
     WrittenBytes, WrittenCapture, calibrate, capture as run_capture, keep_rights_for,
 };
+use ebbpool_cost::escaped;
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::{AdviseRequest, AsymmetrySpec, MemorySize, PolicySpec, PricingRequest, Warmup};
@@ -25,7 +26,7 @@ use serde_json::{Map, Value, json};
 use crate::advise;
 use crate::advise::args::ServerArg;
 use crate::advise::commands::{TraceWords, file_word};
-use crate::failure::{Failure, escaped};
+use crate::failure::Failure;
 use crate::progress::{self, Console, STOP};
 use crate::results;
 use crate::shared_args::{ReadArgs, RunFormat};

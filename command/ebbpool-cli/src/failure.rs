@@ -71,18 +71,6 @@ impl Failure {
     }
 }
 
-/// A text in which control characters are visible: the name of a file or a process may have any.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter.is_control() {
-            true => line.extend(letter.escape_default()),
-            false => line.push(letter),
-        }
-    }
-    line
-}
-
 /// The option that corrects a rejected request, as the end of a message.
 pub(crate) fn lab_hint(error: &LabError) -> &'static str {
     let error = match error {

@@ -68,7 +68,7 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");
     // A name in it may have any characters, and a terminal obeys some of them.
-    let line = failure::escaped(&line);
+    let line = ebbpool_cost::escaped(&line);
     // If standard error is closed too, there is no way left to report the failure.
     let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
     failure.exit_code()

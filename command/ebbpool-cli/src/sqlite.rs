@@ -20,9 +20,9 @@ use ebbpool_sqlite::inspect::{SqliteInspection, inspect, linked_database};
 use serde::Serialize;
 
 use crate::failure::Failure;
-pub(crate) use crate::failure::escaped;
 use crate::shared_args::RunFormat;
 use args::{SqliteArgs, SqliteCommand};
+pub(crate) use ebbpool_cost::escaped;
 use error::SqliteError;
 pub(crate) use libraries::extension_file;
 

@@ -30,7 +30,7 @@ pub use asymmetry::{Asymmetry, AsymmetryError, PAPERS_BASE};
 pub use costs::{Bill, OperationCosts, Unit};
 pub use decimal::{Decimal, DecimalError};
 pub use nearest::{did_you_mean, nearest};
-pub use one_line::one_line;
+pub use one_line::{escaped, is_invisible, one_line};
 pub use page_probabilities::{PageProbabilities, PageProbability};
 pub use policy_costs::Costs;
 pub use quantities::{ByteSize, ByteSizeError, BytesPerDay, BytesPerDayError, DurationError, parse_duration, split_period};

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use ebbpool_cost::is_invisible;
 use ebbpool_policy::{PolicySpec, registry, split_list};
 use ebbpool_sim::GuestPolicy;
 
@@ -132,12 +133,4 @@ pub fn check_names(others: impl IntoIterator<Item = String>, guests: &[Arc<dyn G
         }
     }
     Ok(())
-}
-
-/// True for characters that make a name look like another one, like none or like two lines: control characters, separators of lines,
-/// and those that change the direction of text or have no width.
-fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

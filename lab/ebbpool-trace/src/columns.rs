@@ -376,7 +376,7 @@ impl Columns {
     /// `--columns` with these, as a shell takes it.
     pub(crate) fn option(&self) -> String {
         // Names from a file may have what a terminal obeys.
-        let shown = |letter: char| match letter.is_control() {
+        let shown = |letter: char| match ebbpool_cost::is_invisible(letter) {
             true => letter.escape_unicode().to_string(),
             false => letter.to_string(),
         };
