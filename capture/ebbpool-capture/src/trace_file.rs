@@ -98,8 +98,8 @@ pub struct CaptureOutputs {
 }
 
 impl CaptureOutputs {
-    /// Opens the trace, and the file of facts beside it if the trace is a regular file. Under sudo new files belong to the user
-    /// who called it.
+    /// Opens the trace, and the file of facts beside it if the trace is a regular file. New files are their owner's alone, since
+    /// they show what only root could see; under sudo they belong to the user who called it.
     ///
     /// # Errors
     ///
@@ -114,11 +114,11 @@ impl CaptureOutputs {
             )));
         }
         refuse_overwriting(&[], &[path.to_owned(), facts.clone()])?;
-        let mut trace = OutputFile::create(path)?;
+        let mut trace = OutputFile::create_private(path)?;
         give_to_caller(&mut trace);
         let facts = match trace.is_regular() {
             true => {
-                let mut file = OutputFile::create(&facts)?;
+                let mut file = OutputFile::create_private(&facts)?;
                 give_to_caller(&mut file);
                 Some((facts, file))
             }

@@ -54,9 +54,22 @@ impl OutputFile {
     /// [`TraceError::Io`] if the target may not be written, its directory does
     /// not exist, or it is a directory.
     pub fn create(path: impl AsRef<Path>) -> Result<OutputFile, TraceError> {
-        let path = path.as_ref();
+        OutputFile::open(path.as_ref(), false)
+    }
+
+    /// Starts writing `path` with what not every user may know: a new file is its owner's alone, and a file that belongs neither
+    /// to this user, nor to root, nor to the [`caller`] is not replaced, as its owner could read it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`create`](OutputFile::create).
+    pub fn create_private(path: impl AsRef<Path>) -> Result<OutputFile, TraceError> {
+        OutputFile::open(path.as_ref(), true)
+    }
+
+    fn open(path: &Path, is_private: bool) -> Result<OutputFile, TraceError> {
         let label = one_line(&path.to_string_lossy());
-        let output = Output::open(path).map_err(|error| TraceError::io(&label, "write", error))?;
+        let output = Output::open(path, is_private).map_err(|error| TraceError::io(&label, "write", error))?;
         Ok(OutputFile { label, bytes: 0, output })
     }
 
@@ -142,9 +155,9 @@ pub fn caller() -> Option<(u32, Option<u32>)> {
 }
 
 impl Output {
-    fn open(path: &Path) -> io::Result<Output> {
+    fn open(path: &Path, is_private: bool) -> io::Result<Output> {
         Ok(match step_by_step::find(path)? {
-            Found::File(place) => Output::Replace(BufWriter::with_capacity(BUFFER, place.replace()?)),
+            Found::File(place) => Output::Replace(BufWriter::with_capacity(BUFFER, place.replace(is_private)?)),
             Found::Other(file) => Output::InPlace(BufWriter::with_capacity(BUFFER, file.open()?)),
             Found::Device => Output::InPlace(BufWriter::with_capacity(BUFFER, open_in_place(path)?)),
         })

@@ -92,14 +92,18 @@ impl Walk {
     }
 }
 
+/// True if this user, or the one who called by sudo, is the owner.
+fn is_own(owner: u32) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    [own, super::caller().map_or(own, |(user, _)| user)].contains(&owner)
+}
+
 /// Refuses what another user has put into a directory where everybody may put files.
 fn check_owner(directory: &Stat, found: &Stat) -> io::Result<()> {
     let shared = Mode::SVTX | Mode::WOTH;
     let is_shared = Mode::from_raw_mode(directory.st_mode).contains(shared);
     let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
-    let own = rustix::process::geteuid().as_raw();
-    let caller = super::caller().map_or(own, |(user, _)| user);
-    if !is_shared || [own, caller, directory.st_uid].contains(&found.st_uid) {
+    if !is_shared || is_own(found.st_uid) || found.st_uid == directory.st_uid {
         return Ok(());
     }
     let what = match is_link {
@@ -180,16 +184,22 @@ impl FilePlace {
         Ok(File::from(opened))
     }
 
-    /// Starts a file that will replace the one here.
-    pub(super) fn replace(self) -> io::Result<Replacement> {
+    /// Starts a file that will replace the one here; if `is_private`, no user may read it who is not the owner of both.
+    pub(super) fn replace(self, is_private: bool) -> io::Result<Replacement> {
         // Renaming over a file needs no permission to write it. A user expects that a write-protected file is not replaced.
         let old = match &self.stat {
             Some(_) => Some(OldFile::from_file(&self.open()?)?),
             None => None,
         };
+        if let Some(old) = old.as_ref().filter(|old| is_private && old.owner != 0 && !is_own(old.owner)) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("it belongs to user {}, who could read it; remove it, or choose another name", old.owner),
+            ));
+        }
         // While this process owns it, no other user may open it: with the rights of the old file its owner could write to it,
         // and a set-user-ID program of this user could come of that. The system applies the umask to a new file's rights.
-        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let mode = Mode::from_raw_mode(if is_private || old.is_some() { 0o600 } else { 0o666 });
         let (file, temporary) = match self.unnamed(mode) {
             Some(file) => (file, None),
             None => {
@@ -481,6 +491,29 @@ mod tests {
     }
 
     #[test]
+    fn what_not_every_user_may_know_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let mode = |path: &Path| fs::metadata(path).expect("a file").mode() & 0o7777;
+        let write = || OutputFile::create_private(&path)?.finish();
+        write().expect("written");
+        assert_eq!(mode(&path), 0o600);
+        // Who has given others rights before keeps them.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
+        write().expect("written");
+        assert_eq!(mode(&path), 0o640);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65534), None).expect("another owner");
+            let error = write().expect_err("refused").to_string();
+            assert!(error.contains("belongs to user 65534, who could read it; remove it"), "{error}");
+        }
+        // The same where files without a name are not to be had.
+        let other = place_of(&folder.path().join("other"));
+        let replacement = other.replace(true).expect("a file");
+        assert_eq!(replacement.file.metadata().expect("a file").mode() & 0o7777, 0o600);
+    }
+
+    #[test]
     fn files_and_pipes_of_others_are_not_written_where_everybody_may_put_them() {
         let Some(folder) = shared() else { return };
         let path = |name: &str| folder.path().join("shared").join(name);
@@ -562,7 +595,7 @@ mod tests {
         let rights = |mode: u32| mode & 0o7777;
         for (old, new) in [(0o4777, 0o777), (0o6755, 0o755), (0o640, 0o640)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(old)).expect("a mode");
-            let replacement = place_of(&path).replace().expect("a file");
+            let replacement = place_of(&path).replace(false).expect("a file");
             let meanwhile = replacement.file.metadata().expect("a file").mode();
             assert_eq!(rights(meanwhile), 0o600, "{old:o}");
             replacement.finish().expect("written");
