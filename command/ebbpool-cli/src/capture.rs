@@ -101,7 +101,10 @@ fn list() -> io::Result<()> {
 /// Captures a target, writes the trace, and prints what the arguments ask for.
 fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
     let session = &args.session;
-    say(&target.sentence());
+    match args.no_names {
+        true => say(&format!("{}, without names", T::SERVER.word())),
+        false => say(&target.sentence()),
+    }
     target.others_that_pay().iter().for_each(|text| say(text));
     let frames = target.frames();
     // Checked before the capture; more is known after it.
@@ -124,6 +127,9 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     let described = policy.as_ref().ok().and_then(Option::as_ref);
     if let Value::Object(more) = target.facts(&known, described) {
         facts.extend(more);
+    }
+    if args.no_names {
+        facts.remove("data_directory");
     }
     // A server with a setting that the lab does not know has been captured all the same: its trace is written first.
     let ask = |policy| {

@@ -335,7 +335,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
 const STANDARD_OUTPUT: &str = "/dev/stdout";
 
 /// The path to write to, where `-` stands for standard output.
-fn output_path(named: &Path) -> &Path {
+pub(crate) fn output_path(named: &Path) -> &Path {
     match named == Path::new("-") {
         true => Path::new(STANDARD_OUTPUT),
         false => named,

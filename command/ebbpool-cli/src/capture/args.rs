@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use ebbpool_capture::Limits;
 use ebbpool_cost::{ByteSize, parse_duration};
 use ebbpool_lab::{AsymmetrySpec, MemorySize};
 
 use crate::shared_args::Spelled;
+use crate::trace::output_path;
 
 /// References from which on the trace is refused if a larger share of events was lost.
 pub(super) const MOST_LOST: f64 = 0.01;
@@ -124,7 +126,7 @@ pub(super) struct BlockDeviceArgs {
 pub(super) struct CommonArgs {
     #[command(flatten)]
     pub(super) session: SessionArgs,
-    /// Call relations and files by their numbers
+    /// Call relations and files by their numbers, and write and print no path of the server's
     #[arg(long)]
     pub(super) no_names: bool,
     #[command(flatten)]
@@ -144,8 +146,8 @@ pub(super) struct SessionArgs {
     /// fewer pages, or ends
     #[arg(long, value_name = "P%", default_value = "10%", value_parser = share)]
     at_most: f64,
-    /// The trace; NAME.json beside it has the names of all objects
-    #[arg(short, long, value_name = "FILE", default_value = "capture.parquet")]
+    /// The trace, or - for standard output; NAME.json beside it has the names of all objects
+    #[arg(short, long, value_name = "FILE", default_value = "capture.parquet", value_parser = output())]
     pub(super) output: PathBuf,
     /// Memory for events that wait
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
@@ -186,6 +188,11 @@ pub(super) struct AdviceArgs {
     /// The most memory that the buffer may have, as for `ebbpool advise`
     #[arg(long, value_name = "BYTES", requires = "advise")]
     pub(super) memory_budget: Option<Spelled<ByteSize>>,
+}
+
+/// The path of the trace; `-` stands for standard output, as for `ebbpool trace convert`.
+fn output() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| output_path(&path).to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -128,8 +128,7 @@ impl Target for PostgresSource {
     fn others_that_pay(&self) -> Option<String> {
         let others = Some(self.others().len()).filter(|others| *others > 0)?;
         Some(format!(
-            "{others} processes of other servers run the same file {}: they pay for a trap at each of their requests while the capture runs, which counts for --at-most",
-            self.server.program_name()
+            "{others} processes of other servers run the same file: they pay for a trap at each of their requests while the capture runs, which counts for --at-most"
         ))
     }
 
