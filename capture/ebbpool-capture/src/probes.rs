@@ -83,7 +83,7 @@ impl Channel {
 
     /// Forgets the events that wait.
     pub(crate) fn drain_all(&mut self) {
-        self.ring.drain(|_| {});
+        self.ring.drain(|_| true);
     }
 
     /// Leaves every page out of the sample.
@@ -173,9 +173,9 @@ impl Probes {
         self.tracepoints.clear();
     }
 
-    /// Hands over the events that wait.
-    pub(crate) fn drain(&mut self, take: impl FnMut(&[u8])) {
-        self.channel.ring.drain(take);
+    /// Hands over the events that wait, until `take` returns false. False if events are left because it did.
+    pub(crate) fn drain(&mut self, take: impl FnMut(&[u8]) -> bool) -> bool {
+        self.channel.ring.drain(take)
     }
 
     /// The filled share of the ring.

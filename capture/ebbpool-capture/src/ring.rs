@@ -114,11 +114,12 @@ impl BpfRingBuffer {
         waiting as f64 / self.bytes as f64
     }
 
-    /// Hands every finished record to `take`, in order.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+    /// Hands every finished record to `take`, in order, until it returns false. False if records are left because it did.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> bool {
         let end = self.produced();
         let mut at = self.consumed().load(Ordering::Relaxed);
-        while at < end {
+        let mut goes_on = true;
+        while at < end && goes_on {
             let offset = (at % self.bytes as u64) as usize;
             // SAFETY: the offset is below the ring's size, and the data begin a page behind the position.
             let record = unsafe { self.producer.as_ptr().add(self.page + offset) };
@@ -132,13 +133,14 @@ impl BpfRingBuffer {
                     // SAFETY: the data are mapped twice in sequence, so that a record of at most the ring's size is in
                     // one piece; the kernel writes nothing there until the consumer's position is past it.
                     let bytes = unsafe { std::slice::from_raw_parts(record.add(HEADER as usize), length as usize) };
-                    take(bytes);
+                    goes_on = take(bytes);
                     length
                 }
             };
             at += stride(length);
             self.consumed().store(at, Ordering::Release);
         }
+        goes_on || at >= end
     }
 }
 

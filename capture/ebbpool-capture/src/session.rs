@@ -16,6 +16,12 @@ use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
 /// How often waiting events are read.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The longest time for which waiting events are read before the limits are looked at.
+const READING: Duration = Duration::from_millis(100);
+
+/// The longest time for which events that wait at the end are read, before the probes are removed and after it.
+const READING_AT_LAST: Duration = Duration::from_millis(700);
+
 /// How often the caller learns of the progress.
 const REPORT: Duration = Duration::from_secs(1);
 
@@ -191,10 +197,36 @@ struct Session<'a> {
     events: u64,
     /// Events that had found no room at the latest look.
     lost: u64,
+    /// Events of which some have found no room are still to be read.
+    has_missed: bool,
     fill: f64,
     sample: f64,
     /// Processor time of the target at the latest look.
     used: Option<Duration>,
+}
+
+/// Work that is done again and again, in at most a thirtieth of a processor's time: a target may have any number of open files and
+/// processes.
+#[derive(Default)]
+struct Spaced {
+    ended: Option<Instant>,
+    took: Duration,
+}
+
+impl Spaced {
+    /// Works if it is time; `None` if it is not.
+    fn run<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
+        const SPACES: u32 = 30;
+        let space = self.took.saturating_mul(SPACES);
+        if self.ended.is_some_and(|ended| ended.elapsed() < space) {
+            return None;
+        }
+        let begun = Instant::now();
+        let result = work();
+        self.took = begun.elapsed();
+        self.ended = Some(Instant::now());
+        Some(result)
+    }
 }
 
 /// Captures until a limit is reached, the target ends, or `proceed` returns false; it is called every 20 ms, about once a
@@ -222,6 +254,7 @@ pub fn capture(
         started: Instant::now(),
         events: 0,
         lost: 0,
+        has_missed: false,
         fill: 0.0,
         sample: 1.0,
         used: None,
@@ -230,7 +263,7 @@ pub fn capture(
     session.source.record_resident(&mut session.recorder);
     let first = session.mark();
     let end = session.run(&mut proceed)?;
-    session.drain();
+    session.drain(READING_AT_LAST);
     session.source.refresh_at_last();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
@@ -238,7 +271,8 @@ pub fn capture(
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
-    session.drain();
+    session.drain(READING_AT_LAST);
+    let unread = session.unread();
     session.apply_sample();
     let counted = session.source.counted_writes();
     let report = SessionReport {
@@ -247,7 +281,7 @@ pub fn capture(
         attaching: attached,
         detaching,
         events: session.events,
-        lost: session.probes.lost(),
+        lost: session.probes.lost() + unread,
         fill: session.fill,
         sample: session.sample,
         overhead,
@@ -261,12 +295,15 @@ impl Session<'_> {
     fn run(&mut self, proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool) -> Result<End, CaptureError> {
         let mut mark = self.mark();
         let mut expensive = 0;
+        let (mut has_read_all, mut refreshing) = (true, Spaced::default());
         loop {
-            thread::sleep(PAUSE);
+            if has_read_all {
+                thread::sleep(PAUSE);
+            }
             self.fill = self.fill.max(self.probes.fill());
-            self.source.refresh();
+            refreshing.run(|| self.source.refresh());
             self.used = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used);
-            self.drain();
+            has_read_all = self.drain(READING);
             let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
             if let Some(progress) = &progress {
                 let is_too_much = self.cost_others_too_much(&mark) || !self.keep_overhead(&mark, progress)?;
@@ -297,22 +334,41 @@ impl Session<'_> {
         }
     }
 
-    fn drain(&mut self) {
+    /// Reads the events that wait, for at most that long, and none once the recorder is full. True if none is left.
+    fn drain(&mut self, longest: Duration) -> bool {
+        /// Events read between two looks at the clock.
+        const TOGETHER: u64 = 256;
         self.recorder.now_ms = self.started.elapsed().as_millis() as u32;
         let lost = self.probes.lost();
-        let has_missed = lost > std::mem::replace(&mut self.lost, lost);
+        self.has_missed |= lost > std::mem::replace(&mut self.lost, lost);
         // A large event finds no room where small ones behind it do, so that these may be on either side of it.
-        if has_missed {
+        if self.has_missed {
             self.source.miss();
         }
+        let begun = Instant::now();
         let (source, recorder, events) = (&mut self.source, &mut self.recorder, &mut self.events);
-        self.probes.drain(|event| {
+        let has_read_all = self.probes.drain(|event| {
             *events += 1;
             source.record_event(event, recorder);
+            !recorder.is_full() && (*events % TOGETHER != 0 || begun.elapsed() < longest)
         });
-        if has_missed {
+        if self.has_missed {
             self.source.miss();
         }
+        self.has_missed &= !has_read_all;
+        has_read_all
+    }
+
+    /// Events that were left unread for want of time, and so are lost. Those behind the last reference are not wanted.
+    fn unread(&mut self) -> u64 {
+        let mut unread = 0;
+        if !self.recorder.is_full() {
+            self.probes.drain(|_| {
+                unread += 1;
+                true
+            });
+        }
+        unread
     }
 
     fn mark(&self) -> Mark {
@@ -456,4 +512,22 @@ const LEAST_SAMPLE: f64 = 1.0 / 256.0;
 
 fn limit(sample: f64) -> u64 {
     (ALL_PAGES as f64 * sample) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_takes_long_is_done_seldom() {
+        let (mut spaced, begun) = (Spaced::default(), Instant::now());
+        let mut times = 0u32;
+        while begun.elapsed() < Duration::from_millis(500) {
+            times += u32::from(spaced.run(|| thread::sleep(Duration::from_millis(10))).is_some());
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!((1..=2).contains(&times), "{times}");
+        let mut quick = Spaced::default();
+        assert!(quick.run(|| ()).is_some());
+    }
 }

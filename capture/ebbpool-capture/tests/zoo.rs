@@ -37,7 +37,7 @@ fn compiled(name: &str, folder: &Path, libraries: &[&str]) -> Option<PathBuf> {
     let zoo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../zoo");
     let program = folder.join(name);
     let done = Command::new("cc")
-        .args(["-O1", "-o"])
+        .args(["-O1", "-pthread", "-o"])
         .arg(&program)
         .arg(zoo.join(format!("{name}.c")))
         .args(libraries)
@@ -176,10 +176,13 @@ fn mapped_devices_and_large_files_without_a_program_are_not_read() {
     }
 }
 
-/// A server of the zoo that works in `folder`.
+/// A server of the zoo that works in `folder`, and says that it is PostgreSQL 15 if no file there says another version.
 fn server(name: &str, arguments: &[&str], folder: &Path) -> Option<(OwnedChild, PostgresSource)> {
     let program = compiled(name, folder, &[])?;
-    fs::write(folder.join("PG_VERSION"), "15\n").expect("written");
+    let version = folder.join("PG_VERSION");
+    if !version.exists() {
+        fs::write(version, "15\n").expect("written");
+    }
     let child = started(&program, arguments, folder);
     let source = PostgresSource::open(Some(child.pid())).expect("a source");
     Some((child, source))
@@ -209,6 +212,49 @@ fn the_files_of_a_server_that_has_ended_are_known() {
     let trace = source.trace(recorder, true);
     let pages: Vec<u64> = trace.objects.iter().map(|object| object.pages).collect();
     assert_eq!(pages, [10]);
+}
+
+#[test]
+fn forks_that_no_server_has_are_no_objects() {
+    let Some(cost) = cost() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base/5");
+    fs::create_dir_all(&base).expect("a folder");
+    let init = base.join("16384_init");
+    fs::write(&init, "").expect("written");
+    for segment in 1..20_000 {
+        fs::hard_link(&init, base.join(format!("16384_init.{segment}"))).expect("a link");
+    }
+    let Some((mut child, mut source)) = server("endless_names", &["forks"], folder.path()) else {
+        return;
+    };
+    let limits = Limits { time: SOON, overhead: f64::INFINITY, ..Limits::default() };
+    let (recorder, _) = capture_rounds(&mut source, limits, cost, 50, || child.send("start"));
+    let begun = Instant::now();
+    let trace = source.trace(recorder, true);
+    assert_eq!((trace.objects.len(), trace.objects[0].part.as_str()), (1, "init"));
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn a_server_that_says_more_than_can_be_read_ends_no_later() {
+    const TIME: Duration = Duration::from_secs(2);
+    let Some(cost) = cost() else { return };
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("the program of this test is for x86-64");
+    }
+    for (references, ends) in [(100_000, &[End::References][..]), (usize::MAX, &[End::Time, End::Overhead])] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("PG_VERSION"), "17\n").expect("written");
+        let Some((mut child, mut source)) = server("endless_names", &["extends"], folder.path()) else {
+            return;
+        };
+        let limits = Limits { time: TIME, references, overhead: f64::INFINITY, ..Limits::default() };
+        let (recorder, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || child.send("start"));
+        println!("{} references, {} events, {} lost in {:?}", recorder.len(), report.events, report.lost, report.time);
+        assert!(ends.contains(&report.end) && recorder.len() <= references, "{report:?}");
+        assert!(report.time < TIME + Duration::from_secs(2), "{report:?}");
+    }
 }
 
 #[test]

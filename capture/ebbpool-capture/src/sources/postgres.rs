@@ -291,7 +291,8 @@ impl CaptureSource for PostgresSource {
     /// Each page as often as its usage count says, at least once; what was used more often comes later, so that a policy that
     /// looks at recency alone agrees.
     fn record_resident(&mut self, recorder: &mut CaptureBuffer) {
-        let pages = self.server.buffered_pages();
+        let mut pages = self.server.buffered_pages();
+        pages.retain(|page| catalog::is_fork(page.object[3]));
         let most = pages.iter().map(|page| page.usage).max().unwrap_or(0);
         for round in 1..=most.max(1) {
             for page in pages.iter().filter(|page| round == 1 || page.usage >= round) {

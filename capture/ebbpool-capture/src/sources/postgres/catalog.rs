@@ -63,9 +63,11 @@ pub fn page_size(page: &[u8]) -> Option<usize> {
 
 /// The columns of the rows on the pages of a table that were not deleted, as far as the rows themselves say.
 pub fn rows(table: &[u8], page_size: usize) -> impl Iterator<Item = &[u8]> {
+    /// Bytes of a row without columns, and of the pointer to it: no page has more rows than these allow (`MaxHeapTuplesPerPage`).
+    const LEAST_ROW: usize = 28;
     table.chunks_exact(page_size.max(1)).flat_map(|page| {
         let end = number16(page, 12).unwrap_or(0).min(page.len());
-        let pointers = (24..end.max(24)).step_by(4);
+        let pointers = (24..end.max(24)).step_by(4).take(page.len() / LEAST_ROW);
         pointers.filter_map(move |at| row(page, number32(page, at)?))
     })
 }
@@ -102,6 +104,18 @@ fn name(columns: &[u8], at: usize) -> Option<String> {
 /// The most files of a relation that are looked at, of 1 GiB each.
 const MOST_SEGMENTS: u32 = 1 << 15;
 
+/// The most files and names that are looked at of a data directory, about a second's work: a server that lies may name any number.
+/// Relations beyond have the pages that were referenced.
+const MOST_LOOKS: u64 = 1 << 18;
+
+/// The last fork (`INIT_FORKNUM`); more is no event of PostgreSQL.
+const LAST_FORK: u32 = 3;
+
+/// True if relations of PostgreSQL may have a fork of this number.
+pub(super) fn is_fork(fork: u32) -> bool {
+    fork <= LAST_FORK
+}
+
 /// A data directory.
 #[derive(Debug)]
 pub struct DataDirectory {
@@ -110,6 +124,8 @@ pub struct DataDirectory {
     major: u32,
     /// Bytes of catalogues that may still be read.
     left: Cell<u64>,
+    /// Files and names that may still be looked at.
+    looks: Cell<u64>,
 }
 
 /// The most bytes of catalogues that are read of a server, which may have any number of databases.
@@ -118,25 +134,36 @@ const MOST_CATALOGUES: u64 = 4 * TABLE;
 impl DataDirectory {
     /// The directory of a server of this major version, at a path of this process.
     pub fn new(path: impl AsRef<Path>, major: u32) -> DataDirectory {
-        DataDirectory { directory: ForeignDirectory::own(path.as_ref()).ok(), major, left: Cell::new(MOST_CATALOGUES) }
+        DataDirectory::of(ForeignDirectory::own(path.as_ref()).ok(), major)
     }
 
     /// The directory in which a server of this major version works.
     pub(super) fn of_server(process: Process, major: u32) -> DataDirectory {
-        DataDirectory { directory: process.directory("cwd").ok(), major, left: Cell::new(MOST_CATALOGUES) }
+        DataDirectory::of(process.directory("cwd").ok(), major)
+    }
+
+    fn of(directory: Option<ForeignDirectory>, major: u32) -> DataDirectory {
+        DataDirectory { directory, major, left: Cell::new(MOST_CATALOGUES), looks: Cell::new(MOST_LOOKS) }
+    }
+
+    /// The directory, for that many looks into it; `None` if there were as many as may be.
+    fn looked_into(&self, looks: u64) -> Option<&ForeignDirectory> {
+        self.looks.set(self.looks.get().checked_sub(looks)?);
+        self.directory.as_ref()
     }
 
     fn read(&self, path: &str, most: u64) -> Option<Vec<u8>> {
-        self.directory.as_ref()?.read(path, most).ok()
+        self.looked_into(1)?.read(path, most).ok()
     }
 
     fn names(&self, path: &str) -> Vec<String> {
-        let directory = self.directory.as_ref();
-        directory.map_or_else(Vec::new, |directory| directory.names(path))
+        let found = self.looked_into(1).map_or_else(Vec::new, |directory| directory.names(path));
+        self.looks.set(self.looks.get().saturating_sub(found.len() as u64));
+        found
     }
 
     fn bytes(&self, path: &str) -> Option<u64> {
-        self.directory.as_ref()?.bytes(path)
+        self.looked_into(1)?.bytes(path)
     }
 
     /// The directory of a database's catalogues, which may be in a tablespace of its own; 0 stands for the shared
@@ -203,6 +230,8 @@ impl DataDirectory {
     pub fn pages(&self, key: &[u32; 4], page_size: usize) -> u64 {
         let [tablespace, database, relation, fork] = *key;
         let directory = match tablespace {
+            // Else any number of databases would have the same file.
+            GLOBAL_TABLESPACE if database != 0 => return 0,
             GLOBAL_TABLESPACE => "global".to_owned(),
             DEFAULT_TABLESPACE => format!("base/{database}"),
             tablespace => match self.tablespace(tablespace) {
@@ -242,7 +271,8 @@ pub(crate) fn fork_name(fork: u32) -> &'static str {
         0 => "main",
         1 => "fsm",
         2 => "vm",
-        _ => "init",
+        LAST_FORK => "init",
+        _ => "unknown",
     }
 }
 
@@ -350,5 +380,31 @@ mod tests {
         assert_eq!(directory.pages(&[16500, 16384, 7, 0], 8192), 4);
         assert_eq!(directory.pages(&[16501, 16384, 7, 0], 8192), 0);
         assert_eq!(directory.database(9), "base/9");
+    }
+
+    #[test]
+    fn a_server_with_any_number_of_files_is_looked_at_for_a_second() {
+        let data = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| data.path().join(name);
+        fs::create_dir_all(path("base/5")).expect("a folder");
+        fs::write(path("base/5/7"), vec![0; 3 * 8192]).expect("written");
+        for segment in 1..100 {
+            fs::hard_link(path("base/5/7"), path(&format!("base/5/7.{segment}"))).expect("a link");
+        }
+        // Tablespaces in which each database is looked for.
+        for tablespace in 0..100 {
+            fs::create_dir_all(path(&format!("pg_tblspc/{tablespace}/PG_15_1"))).expect("a folder");
+        }
+        let directory = DataDirectory::new(data.path(), 15);
+        assert_eq!(directory.pages(&[DEFAULT_TABLESPACE, 5, 7, 0], 8192), 300);
+        assert_eq!(directory.pages(&[GLOBAL_TABLESPACE, 5, 7, 0], 8192), 0);
+        let before = directory.looks.get();
+        directory.database(9);
+        assert!((300..700).contains(&(before - directory.looks.get())));
+        for database in 0..10_000 {
+            directory.database(database);
+        }
+        assert_eq!(directory.looks.get(), 0);
+        assert_eq!(directory.pages(&[DEFAULT_TABLESPACE, 5, 7, 0], 8192), 0);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use serde::Serialize;
 
+use super::catalog::is_fork;
 use super::programs::{AFTER_LEFT_OUT, IS_HIT, IS_NEW, kind};
 use crate::event::PageEvent;
 use crate::recorder::CaptureBuffer;
@@ -168,6 +169,7 @@ impl PostgresDecoder {
     /// Takes an event and records the references that it stands for.
     pub fn record(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         match event.kind {
+            kind::READ | kind::EXTEND | kind::DIRTY if !is_fork(event.object[3]) => {}
             kind::READ => self.request(event, recorder),
             kind::EXTEND => self.extend(event, recorder),
             kind::DIRTY => self.dirty(event, recorder),
@@ -230,15 +232,17 @@ impl PostgresDecoder {
 
     fn extend(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         /// PostgreSQL adds at most 64 pages at once (`MAX_BUFFERS_TO_EXTEND_BY`); more is no event of it.
-        const MOST: u32 = 1 << 16;
+        const MOST: u32 = 64;
         let object = recorder.object(event.object);
         let backend = self.backends.entry(event.process).or_default();
         for page in (event.page..=u32::MAX).take(event.detail.min(MOST) as usize) {
-            self.counts.extensions += 1;
             let at = PageEvent { page, ..*event };
             let bypass = backend.ring_of(&at, object);
-            let position = recorder.reference(object, page.into(), false, bypass);
-            backend.remember(object, page, position);
+            let Some(position) = recorder.reference(object, page.into(), false, bypass) else {
+                break;
+            };
+            self.counts.extensions += 1;
+            backend.remember(object, page, Some(position));
             backend.latest = Some((object, page));
         }
     }
@@ -367,6 +371,19 @@ mod tests {
         let expected = [(TABLE, 10, false, 0), (TABLE, 11, true, 0), (TABLE, 12, false, 0), (TABLE, 99, true, 0)];
         assert_eq!(references, expected);
         assert_eq!((counts.extensions, counts.unrequested), (3, 1));
+    }
+
+    #[test]
+    fn an_event_that_no_server_makes_is_not_believed() {
+        let forks = [3, 4, u32::MAX].map(|fork| PageEvent { object: [1663, 5, TABLE, fork], ..event(kind::READ, TABLE, 1, 0) });
+        let (references, counts) = decoded(&forks);
+        assert_eq!((references.len(), counts.requests), (1, 1));
+        let (references, counts) = decoded(&[event(kind::EXTEND, TABLE, 10, 1 << 16)]);
+        assert_eq!((references.len(), counts.extensions), (64, 64));
+        // Nor is what comes behind the last reference counted.
+        let (mut decoder, mut recorder) = (PostgresDecoder::default(), CaptureBuffer::with_limit(10));
+        decoder.record(&event(kind::EXTEND, TABLE, 10, 64), &mut recorder);
+        assert_eq!((recorder.len(), decoder.counts.extensions), (10, 10));
     }
 
     #[test]
