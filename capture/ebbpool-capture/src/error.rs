@@ -75,6 +75,11 @@ pub enum CaptureError {
         "{0}: the process ended, or its program changed, before the probes were attached; nothing is attached: start the capture again"
     )]
     Changed(String),
+    /// A debugger is attached to a process that would get breakpoints.
+    #[error(
+        "a debugger is attached to process {0}: where it sets a breakpoint, it would take the capture's for the program's code, and write it there for good when it leaves; let it leave first"
+    )]
+    Debugged(i32),
     /// Another capture of the same target runs.
     #[error("process {0} is being captured by another program; wait for its end")]
     Busy(i32),

@@ -59,6 +59,11 @@ pub trait CaptureSource {
         false
     }
 
+    /// A process to which a debugger is attached, if one is and the probes are breakpoints in it.
+    fn debugged(&self) -> Option<Process> {
+        None
+    }
+
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
 
@@ -142,6 +147,8 @@ pub enum End {
     Target,
     /// The process runs another program now, which has no probes.
     Replaced,
+    /// A debugger was attached to the target.
+    Debugged,
     /// Even a sample would cost more than allowed.
     Overhead,
 }
@@ -241,6 +248,9 @@ pub fn capture(
     cost: EventCost,
     mut proceed: impl FnMut(Option<&CaptureProgress>) -> bool,
 ) -> Result<(CaptureBuffer, SessionReport), CaptureError> {
+    if let Some(process) = source.debugged() {
+        return Err(CaptureError::Debugged(process.0));
+    }
     let cost = source.event_cost(cost);
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
@@ -295,7 +305,7 @@ impl Session<'_> {
     fn run(&mut self, proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool) -> Result<End, CaptureError> {
         let mut mark = self.mark();
         let mut expensive = 0;
-        let (mut has_read_all, mut refreshing) = (true, Spaced::default());
+        let (mut has_read_all, mut refreshing, mut debugging) = (true, Spaced::default(), Spaced::default());
         loop {
             if has_read_all {
                 thread::sleep(PAUSE);
@@ -312,6 +322,9 @@ impl Session<'_> {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
+            }
+            if debugging.run(|| self.source.debugged()).flatten().is_some() {
+                return Ok(End::Debugged);
             }
             if !proceed(progress.as_ref()) {
                 return Ok(End::Stopped);

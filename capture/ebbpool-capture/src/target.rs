@@ -166,11 +166,21 @@ impl Process {
         }
     }
 
+    /// The last word of a line of the process's status.
+    fn status(self, name: &str) -> Option<String> {
+        let status = self.text("status")?;
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_ascii_whitespace().last().map(str::to_owned)
+    }
+
     /// The number of the process in its own name space, which is another one in a container.
     pub fn own_number(self) -> Option<String> {
-        let status = self.text("status")?;
-        let line = status.lines().find(|line| line.starts_with("NSpid:"))?;
-        line.split_ascii_whitespace().last().map(str::to_owned)
+        self.status("NSpid:")
+    }
+
+    /// True while a debugger is attached to the process.
+    pub(crate) fn is_debugged(self) -> bool {
+        self.status("TracerPid:").is_some_and(|tracer| tracer != "0")
     }
 
     /// The files and memory that are mapped.

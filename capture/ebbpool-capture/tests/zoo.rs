@@ -257,6 +257,36 @@ fn a_server_that_says_more_than_can_be_read_ends_no_later() {
     }
 }
 
+/// Attaches this thread to a process as a debugger does, and leaves it.
+#[allow(unsafe_code)]
+fn debug(process: i32, request: libc::c_uint) -> bool {
+    // SAFETY: neither request has a pointer.
+    unsafe { libc::ptrace(request, process, 0, 0) == 0 }
+}
+
+#[test]
+fn a_capture_and_a_debugger_do_not_meet_in_a_program() {
+    let Some(cost) = cost() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((mut child, mut source)) = server("endless_names", &["one"], folder.path()) else {
+        return;
+    };
+    child.send("start");
+    let mut seized = false;
+    let limits = Limits { time: SOON, ..Limits::default() };
+    let captured = capture(&mut source, limits, cost, |_| {
+        seized = seized || debug(child.pid(), libc::PTRACE_SEIZE);
+        seized
+    });
+    let (_, report) = captured.expect("a capture");
+    if !seized {
+        return skip("this user may not trace a process");
+    }
+    assert!(report.end == End::Debugged && report.time < SOON, "{report:?}");
+    let error = capture(&mut source, limits, cost, |_| true).expect_err("refused");
+    assert!(matches!(error, CaptureError::Debugged(process) if process == child.pid()), "{error}");
+}
+
 #[test]
 fn a_program_in_a_file_system_that_a_program_serves_gets_no_probe() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -274,7 +274,10 @@ fn ending(report: &SessionReport) -> String {
         End::Objects => "; there are more relations or files than a trace has room for",
         End::Stopped => "; stopped",
         End::Target => "; the target has ended",
-        End::Replaced => "; the process has become another program, which has no probes",
+        End::Replaced => "; the process has become another program, or its first thread has ended: it has no probes any more",
+        End::Debugged => {
+            "; a debugger is attached to the target: a breakpoint that it has set at a probed function may end the program"
+        }
         End::Overhead => "; ended early, since it cost more than --at-most allows",
         _ => "",
     };

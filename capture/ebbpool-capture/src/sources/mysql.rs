@@ -211,6 +211,10 @@ impl CaptureSource for MysqlSource {
         !self.server.file.is_behind(&self.server.process.path("exe"))
     }
 
+    fn debugged(&self) -> Option<Process> {
+        Some(self.server.process).filter(|process| process.is_debugged())
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         self.server.process.processor_time()
     }

@@ -310,6 +310,11 @@ impl CaptureSource for PostgresSource {
         !self.server.file.is_behind(&self.server.process.path("exe"))
     }
 
+    fn debugged(&self) -> Option<Process> {
+        let mut processes = self.server.process.descendants().into_iter();
+        processes.find(|process| process.is_debugged())
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         Some(self.server.process.processor_time_of_all())
     }

@@ -427,6 +427,10 @@ impl CaptureSource for SqliteSource {
         self.has_become_another
     }
 
+    fn debugged(&self) -> Option<Process> {
+        Some(self.process).filter(|process| process.is_debugged())
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         self.process.processor_time()
     }
