@@ -522,6 +522,23 @@ fn a_process_that_becomes_another_program_ends_its_capture() {
 }
 
 #[test]
+fn a_second_sqlite_in_a_process_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled("turns", folder.path(), &["-l:libsqlite3.so.0"]) else {
+        return;
+    };
+    for (word, others) in [("once", 0), ("twice", 1)] {
+        let child = started(&program, &[word], folder.path());
+        let source = match SqliteSource::open(child.pid()) {
+            Err(error @ CaptureError::Build { .. }) => return skip(&error.to_string()),
+            source => source.expect("a source"),
+        };
+        assert_eq!(source.other_libraries().len(), others, "{}", source.description());
+        assert_eq!(source.description().contains("not what goes by"), others > 0);
+    }
+}
+
+#[test]
 fn a_process_of_a_server_that_is_not_its_postmaster_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(cuckoo) = compiled("cuckoo", folder.path(), &[]) else {

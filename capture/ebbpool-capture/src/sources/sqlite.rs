@@ -67,6 +67,7 @@ pub struct SqliteSource {
     library_identity: (u64, u64),
     library_path: String,
     library: ElfProgram,
+    other_libraries: Vec<String>,
     displacement: u64,
     decoder: SqliteDecoder,
     databases: Databases,
@@ -86,6 +87,8 @@ struct FoundLibrary {
     file: ProgramFile,
     mapping: Mapping,
     program: ElfProgram,
+    /// Where else SQLite is.
+    others: Vec<String>,
 }
 
 fn contains(data: &[u8], text: &[u8]) -> bool {
@@ -94,11 +97,16 @@ fn contains(data: &[u8], text: &[u8]) -> bool {
 
 /// The mapped file that exports the functions to probe.
 fn find_library(process: Process, program: &str) -> Result<FoundLibrary, CaptureError> {
-    let mut hidden_in = None;
+    let (mut found, mut others): (Option<FoundLibrary>, _) = (None, Vec::new());
     let mut seen: HashSet<String> = HashSet::new();
     let mut left = MOST_LOOKED_AT;
     for mapping in process.mappings() {
         let is_file = mapping.executable && mapping.path.starts_with('/');
+        let is_again = |it: &FoundLibrary| (it.mapping.identity, it.mapping.offset) == (mapping.identity, mapping.offset);
+        if is_file && found.as_ref().is_some_and(is_again) {
+            others.push(mapping.path);
+            continue;
+        }
         if !is_file || !seen.insert(mapping.path.clone()) {
             continue;
         }
@@ -117,16 +125,20 @@ fn find_library(process: Process, program: &str) -> Result<FoundLibrary, Capture
         let Ok(parsed) = ElfProgram::parse(data) else {
             continue;
         };
-        if parsed.exports("sqlite3PagerGet") && parsed.exports("sqlite3PagerWrite") {
-            return Ok(FoundLibrary { file, mapping, program: parsed });
+        if found.is_none() && parsed.exports("sqlite3PagerGet") && parsed.exports("sqlite3PagerWrite") {
+            found = Some(FoundLibrary { file, mapping, program: parsed, others: Vec::new() });
+        } else {
+            others.push(mapping.path);
         }
-        hidden_in.get_or_insert(mapping.path);
+    }
+    if let Some(found) = found {
+        return Ok(FoundLibrary { others, ..found });
     }
     if process.mappings().is_empty() {
         return Err(CaptureError::NotFound(format!("process {} has ended, or is the kernel's", process.0)));
     }
     let remedy = format!("`ebbpool capture process --pid {}` sees what it reads and writes", process.0);
-    Err(match hidden_in {
+    Err(match others.into_iter().next() {
         Some(library) => CaptureError::Build {
             program: library,
             problem: "its SQLite hides sqlite3PagerGet, as do all that are built from the amalgamation".into(),
@@ -166,6 +178,7 @@ impl SqliteSource {
             library_identity: found.mapping.identity,
             library_path: found.mapping.path,
             library: found.program,
+            other_libraries: found.others,
             displacement: found.mapping.start.wrapping_sub(address),
             decoder: SqliteDecoder::default(),
             databases: Databases::default(),
@@ -182,7 +195,16 @@ impl SqliteSource {
 
     /// What the capture will do, in a sentence.
     pub fn description(&self) -> String {
-        format!("SQLite in process {} ({}), by way of {}", self.process.0, self.program, self.library_path)
+        let mut text = format!("SQLite in process {} ({}), by way of {}", self.process.0, self.program, self.library_path);
+        if !self.other_libraries.is_empty() {
+            text += &format!(", and not what goes by {}", self.other_libraries.join(", "));
+        }
+        text
+    }
+
+    /// Other copies of SQLite in the process, whose requests are not captured.
+    pub fn other_libraries(&self) -> &[String] {
+        &self.other_libraries
     }
 
     /// The process.

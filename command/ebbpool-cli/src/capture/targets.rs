@@ -192,6 +192,14 @@ impl Target for SqliteSource {
         self.description()
     }
 
+    fn unseen(&self) -> Option<String> {
+        let others = Some(self.other_libraries().len()).filter(|others| *others > 0)?;
+        Some(format!(
+            "the process has SQLite {} times, and the trace what went by the first: `ebbpool capture process` sees what all read and write",
+            others + 1
+        ))
+    }
+
     fn policy(&self, captured: Option<&Captured>) -> Result<Option<PolicySpec>, SpecError> {
         let references = captured.map_or(0, |captured| captured.references);
         let commits = captured.map_or(0, |_| self.counts().commits);
@@ -202,6 +210,7 @@ impl Target for SqliteSource {
         let target = json!({
             "process": self.process().0,
             "policy": policy.map(PolicySpec::to_string),
+            "other_libraries": self.other_libraries().len(),
         });
         facts_with(target, self.counts())
     }
