@@ -49,7 +49,7 @@ pub use hold::CaptureLock;
 pub use operands::{Location, Operand, operands};
 pub use probes::Probes;
 pub use recorder::{CaptureBuffer, CapturedObject, ObjectKey};
-pub use rights::{Ahead, keep_rights_for};
+pub use rights::{Ahead, ignore_stops, keep_rights_for};
 pub use session::{CaptureProgress, CaptureSource, End, Limits, SessionReport, capture};
 pub use target::{Mapping, Process, mapping};
 pub use trace_file::{CaptureOutputs, CapturedTrace, NamedObject, WrittenCapture, facts_path};

@@ -31,6 +31,15 @@ const ATTACHING: CapabilitySet = READING
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE);
 
+/// Ctrl-Z and output to a terminal of others no longer stop this process: a command that is stopped does not remove its probes.
+#[allow(unsafe_code)]
+pub fn ignore_stops() {
+    for signal in [libc::SIGTSTP, libc::SIGTTOU] {
+        // SAFETY: to ignore a signal runs no code of this process.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Drops, for ever, the calling thread's rights that a capture does not need, also those that it would get by starting another
 /// program. Other threads keep theirs.
 ///

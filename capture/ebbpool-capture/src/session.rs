@@ -54,7 +54,8 @@ pub trait CaptureSource {
     /// False once the target has ended.
     fn is_alive(&self) -> bool;
 
-    /// True once the process runs another program than the one that the probes are in.
+    /// True once the process runs another program than the one that the probes are in, or its first thread has ended, to which the
+    /// kernel ties them.
     fn is_another_program(&self) -> bool {
         false
     }
@@ -145,7 +146,7 @@ pub enum End {
     Stopped,
     /// The target ended.
     Target,
-    /// The process runs another program now, which has no probes.
+    /// The process has no probes any more: it runs another program now, or its first thread has ended.
     Replaced,
     /// A debugger was attached to the target.
     Debugged,

@@ -93,9 +93,30 @@ impl Process {
         Err(CaptureError::Several { kind, count: servers.len(), list: choices.join(", ") })
     }
 
-    /// The path of one of the process's files in `/proc`.
+    /// The path of one of the process's files in `/proc`. Of memory and open files, a first thread that has ended before others has
+    /// none any more, and theirs are the same.
     pub fn path(self, file: &str) -> String {
-        format!("/proc/{}/{file}", self.0)
+        const OF_THREADS: [&str; 7] = ["cwd", "exe", "fd", "maps", "mem", "mountinfo", "root"];
+        let thread = OF_THREADS.contains(&file).then(|| self.living_thread()).flatten();
+        match thread {
+            Some(thread) => format!("/proc/{}/task/{thread}/{file}", self.0),
+            None => format!("/proc/{}/{file}", self.0),
+        }
+    }
+
+    /// True if the first thread has ended before others, and with it what the kernel ties to it: the probes of a single process.
+    pub(crate) fn has_lost_first_thread(self) -> bool {
+        self.living_thread().is_some()
+    }
+
+    /// A thread that lives, if the first one has ended.
+    fn living_thread(self) -> Option<String> {
+        let has_program = |path: String| foreign::link_text(&path).is_ok();
+        if has_program(format!("/proc/{}/exe", self.0)) {
+            return None;
+        }
+        let mut threads = foreign::kernel_names(&format!("/proc/{}/task", self.0)).into_iter();
+        threads.find(|thread| has_program(format!("/proc/{}/task/{thread}/exe", self.0)))
     }
 
     /// The file of a mapping, which may be in a container, or replaced since.
@@ -163,6 +184,17 @@ impl Process {
                 CaptureError::NotFound(format!("process {} runs no program: it is the kernel's, or it has ended", self.0))
             }
             _ => CaptureError::Read { file: self.path("exe"), source: error },
+        }
+    }
+
+    /// Refuses a process in which the kernel can place no probe of its own.
+    pub(crate) fn check_first_thread(self) -> Result<(), CaptureError> {
+        match self.has_lost_first_thread() {
+            true => Err(CaptureError::NotFound(format!(
+                "the first thread of process {0} has ended, to which the kernel ties probes; `ebbpool capture process --pid {0}` sees what the others read and write",
+                self.0
+            ))),
+            false => Ok(()),
         }
     }
 

@@ -522,6 +522,37 @@ fn a_process_that_becomes_another_program_ends_its_capture() {
 }
 
 #[test]
+fn a_process_whose_first_thread_has_ended_is_no_other_program() {
+    let Some(cost) = cost() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled("turns", folder.path(), &["-l:libsqlite3.so.0"]) else {
+        return;
+    };
+    let mut child = started(&program, &["leader"], folder.path());
+    let mut source = match SqliteSource::open(child.pid()) {
+        Err(error @ CaptureError::Build { .. }) => return skip(&error.to_string()),
+        source => source.expect("a source"),
+    };
+    let limits = Limits { time: SOON, overhead: f64::INFINITY, ..Limits::default() };
+    // The kernel ties the probes of a single process to its first thread.
+    let (_, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || child.send("first thread"));
+    assert_eq!(report.end, End::Replaced);
+    drop(source);
+    let error = SqliteSource::open(child.pid()).err().expect("refused").to_string();
+    assert!(error.contains("first thread") && error.contains("capture process"), "{error}");
+    // Reads and writes are seen in the kernel.
+    child.wait_for("ready");
+    let process = Process(child.pid());
+    assert_eq!(process.program().expect("a program"), program.to_string_lossy());
+    let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
+    let (recorder, report) = capture_rounds(&mut source, limits, cost, 4, || {
+        child.send("start");
+        child.numbers();
+    });
+    assert!(report.end == End::Stopped && !recorder.is_empty(), "{report:?}");
+}
+
+#[test]
 fn a_second_sqlite_in_a_process_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled("turns", folder.path(), &["-l:libsqlite3.so.0"]) else {

@@ -15,7 +15,7 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
-    WrittenBytes, WrittenCapture, calibrate, capture as run_capture, keep_rights_for,
+    WrittenBytes, WrittenCapture, calibrate, capture as run_capture, ignore_stops, keep_rights_for,
 };
 use ebbpool_cost::escaped;
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
@@ -45,9 +45,10 @@ impl From<CaptureError> for Failure {
     }
 }
 
-/// Drops the rights that no capture needs, before there is another thread, and has Ctrl-C stop the work. The thread that waits for
+/// Drops the rights that no capture needs, before there is another thread, and has Ctrl-C stop the work, but not Ctrl-Z. The thread that waits for
 /// Ctrl-C gets no rights: it would keep those that this one drops later.
 pub(crate) fn begin() {
+    ignore_stops();
     keep_rights(Ahead::Attaching);
     let install = || {
         keep_rights(Ahead::Waiting);

@@ -107,6 +107,7 @@ impl MysqlSource {
     pub fn open(pid: Option<i32>, symbols: Option<&Path>) -> Result<MysqlSource, CaptureError> {
         let process = server::choose(pid)?;
         let lock = process.lock()?;
+        process.check_first_thread()?;
         let server = MysqlServer::open(process, symbols)?;
         Ok(MysqlSource {
             decoder: MysqlDecoder::new(server.page_size),
@@ -208,7 +209,8 @@ impl CaptureSource for MysqlSource {
     }
 
     fn is_another_program(&self) -> bool {
-        !self.server.file.is_behind(&self.server.process.path("exe"))
+        let process = self.server.process;
+        process.has_lost_first_thread() || !self.server.file.is_behind(&process.path("exe"))
     }
 
     fn debugged(&self) -> Option<Process> {

@@ -95,7 +95,7 @@ fn contains(data: &[u8], text: &[u8]) -> bool {
     data.windows(text.len()).any(|window| window == text)
 }
 
-/// The mapped file that exports the functions to probe.
+/// The first mapped file that exports the functions to probe. There may be other copies of SQLite, and the same file twice.
 fn find_library(process: Process, program: &str) -> Result<FoundLibrary, CaptureError> {
     let (mut found, mut others): (Option<FoundLibrary>, _) = (None, Vec::new());
     let mut seen: HashSet<String> = HashSet::new();
@@ -162,6 +162,7 @@ impl SqliteSource {
     pub fn open(pid: i32) -> Result<SqliteSource, CaptureError> {
         let process = Process(pid);
         let lock = process.lock()?;
+        process.check_first_thread()?;
         let program = process.program()?;
         let found = find_library(process, &program)?;
         let address = found.program.address_of_mapping(found.mapping.offset);
@@ -422,7 +423,7 @@ impl CaptureSource for SqliteSource {
         self.looked = Some(Instant::now());
         // Another file's path may be at the address of one that was closed.
         self.roles.clear();
-        self.has_become_another = self.is_unmapped();
+        self.has_become_another = self.is_unmapped() || self.process.has_lost_first_thread();
         let files = self.open_files();
         // Where pagers are seen to end, what is in memory now may be younger than the events that are read next.
         let pagers = match self.shows_lifetimes {

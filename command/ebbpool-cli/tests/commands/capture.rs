@@ -469,6 +469,22 @@ fn no_thread_keeps_rights_that_reading_does_not_need() {
 }
 
 #[test]
+fn a_capture_that_has_attached_its_probes_is_not_stopped() {
+    let ebbpool = Ebbpool::in_scratch();
+    let pid = std::process::id().to_string();
+    let words = ["capture", "process", "--pid", &pid, "-o", "idle.parquet"];
+    let Some(mut child) = attached(&ebbpool, &words) else {
+        return;
+    };
+    let sent = Command::new("kill").args(["-TSTP", &child.id().to_string()]).status();
+    std::thread::sleep(Duration::from_millis(300));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("a state");
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    assert!(sent.expect("kill").success() && !stat.contains(") T "), "{stat}");
+}
+
+#[test]
 fn a_trace_with_the_name_of_its_facts_is_refused() {
     let ebbpool = Ebbpool::in_scratch();
     let pid = std::process::id().to_string();
