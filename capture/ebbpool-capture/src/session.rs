@@ -313,7 +313,6 @@ impl Session<'_> {
             }
             self.fill = self.fill.max(self.probes.fill());
             refreshing.run(|| self.source.refresh());
-            self.used = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used);
             has_read_all = self.drain(READING);
             let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
             if let Some(progress) = &progress {
@@ -323,6 +322,7 @@ impl Session<'_> {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
+                self.used = mark.processor_time.filter(|time| !time.is_zero()).or(self.used);
             }
             if debugging.run(|| self.source.debugged()).flatten().is_some() {
                 return Ok(End::Debugged);
@@ -411,8 +411,9 @@ impl Session<'_> {
             let (runs_before, time_before) = mark.others.get(&process).copied().unwrap_or_default();
             let runs = [0, 1].map(|at| runs[at].saturating_sub(runs_before[at]));
             if runs != [0, 0] {
-                ours += self.time_of_runs(runs);
-                used += time.saturating_sub(time_before);
+                let time = time.saturating_sub(time_before);
+                ours += self.time_of_runs(runs, time);
+                used += time;
             }
         }
         // Of one that has ended the time is not known.
@@ -425,15 +426,29 @@ impl Session<'_> {
         (ours > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
     }
 
-    /// Processor time of runs that end without an event, at places that the kernel emulates and at those that it steps over.
-    fn time_of_runs(&self, [emulated, stepped]: [u64; 2]) -> Duration {
-        let EventCost { left_out, step, .. } = self.cost;
-        left_out.mul_f64((emulated + stepped) as f64) + step.mul_f64(stepped as f64)
+    /// Processor time of runs that end without an event, at places that the kernel emulates and at those that it steps over, in
+    /// processes that used this processor time.
+    fn time_of_runs(&self, [emulated, stepped]: [u64; 2], used: Duration) -> Duration {
+        /// Own work between two runs, in seconds: with less the kernel's code is still in the caches, with more it is not.
+        const WARM: f64 = 2e-6;
+        const COLD: f64 = 10e-6;
+        let EventCost { left_out, step, cold, .. } = self.cost;
+        let runs = (emulated + stepped) as f64;
+        let warm = left_out.mul_f64(runs) + step.mul_f64(stepped as f64);
+        let between = used.saturating_sub(warm).as_secs_f64() / runs.max(1.0);
+        warm + cold.mul_f64(runs * ((between - WARM) / (COLD - WARM)).clamp(0.0, 1.0))
     }
 
-    /// Processor time of the programs since `mark`: of those that hand an event over, or find no room for it, and of all others. With
-    /// another sample than now there would be more or fewer of the former.
-    fn time_of_events(&self, mark: &Mark, sample: f64) -> Duration {
+    /// Processor time of the target since `mark`.
+    fn used(&self, mark: &Mark) -> Option<Duration> {
+        // Of one that has ended the latest time that was known.
+        let now = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used)?;
+        now.checked_sub(mark.processor_time?)
+    }
+
+    /// Processor time of the programs since `mark`, of that which the target `used`: of those that hand an event over, or find no room for
+    /// it, and of all others. With another sample than now there would be more or fewer of the former.
+    fn time_of_events(&self, mark: &Mark, used: Duration, sample: f64) -> Duration {
         let lost = self.probes.lost().saturating_sub(mark.lost);
         let captured = (self.events - mark.events + lost) as f64 * sample / self.sample;
         let now = self.probes.runs();
@@ -441,16 +456,14 @@ impl Session<'_> {
         let more = self.cost.captured.saturating_sub(self.cost.left_out).mul_f64(captured);
         // Programs without counted runs hand over all that they see.
         let uncounted = (captured - (runs[0] + runs[1]) as f64).max(0.0);
-        self.time_of_runs(runs) + more + self.cost.left_out.mul_f64(uncounted)
+        self.time_of_runs(runs, used) + more + self.cost.left_out.mul_f64(uncounted)
     }
 
     /// The share of the target's processor time that its events took since `mark`.
     fn overhead(&self, mark: &Mark) -> Option<f64> {
-        // Of one that has ended the latest time that was known.
-        let now = self.source.processor_time().filter(|time| !time.is_zero()).or(self.used)?;
-        let used = now.checked_sub(mark.processor_time?)?;
-        let ours = self.time_of_events(mark, self.sample);
-        (used > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
+        let used = self.used(mark).filter(|used| *used > Duration::ZERO)?;
+        // The calibration may have been on a slower processor.
+        Some(self.time_of_events(mark, used, self.sample).min(used).as_secs_f64() / used.as_secs_f64())
     }
 
     fn progress(&self, mark: &Mark) -> CaptureProgress {
@@ -486,14 +499,16 @@ impl Session<'_> {
     /// Samples pages if all of them cost more than allowed. False if even events that are left out would.
     fn keep_overhead(&mut self, mark: &Mark, progress: &CaptureProgress) -> Result<bool, CaptureError> {
         let allowed = self.limits.overhead;
-        let is_noticed = self.is_noticed(self.time_of_events(mark, self.sample), mark);
+        let used = self.used(mark).unwrap_or_default();
+        let is_noticed = self.is_noticed(self.time_of_events(mark, used, self.sample), mark);
         let Some(overhead) = progress.overhead.filter(|it| *it > allowed && is_noticed) else {
             return Ok(true);
         };
         // Half of the pages at least, so that an ordinary second after a busy one changes nothing.
         let mut sample = self.sample / 2.0;
-        let now = self.time_of_events(mark, self.sample).as_secs_f64();
-        let share_of = |sample: f64| overhead * self.time_of_events(mark, sample).as_secs_f64() / now.max(f64::MIN_POSITIVE);
+        let now = self.time_of_events(mark, used, self.sample).as_secs_f64();
+        let share_of =
+            |sample: f64| overhead * self.time_of_events(mark, used, sample).as_secs_f64() / now.max(f64::MIN_POSITIVE);
         while sample > LEAST_SAMPLE && share_of(sample) > allowed {
             sample /= 2.0;
         }

@@ -260,10 +260,11 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Fa
 
 fn announcement(limits: &Limits, cost: &EventCost) -> String {
     format!(
-        "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} µs on this machine, and {:.2} µs more where the kernel has to step; nothing is written to it",
+        "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} to {:.2} µs on this machine, and {:.2} µs more where the kernel has to step; nothing is written to it",
         limits.time.as_secs_f64(),
         grouped(limits.references as u64),
         1e6 * cost.captured.as_secs_f64(),
+        1e6 * (cost.captured + cost.cold).as_secs_f64(),
         1e6 * cost.step.as_secs_f64()
     )
 }
@@ -508,7 +509,7 @@ mod tests {
                     device: Some(WrittenDevice { name: "sda".into(), bytes: 12288 }),
                 },
             },
-            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO, step: Duration::ZERO },
+            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO, step: Duration::ZERO, cold: Duration::ZERO },
         }
     }
 

@@ -21,7 +21,7 @@ use super::file_event::{FileEvent, check_page_size, kind};
 use super::open_files::{FileNames, SeenFile, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
-use crate::calibration::{EventCost, time_of};
+use crate::calibration::{EventCost, times_of};
 use crate::error::CaptureError;
 use crate::event::Maps;
 use crate::foreign;
@@ -108,6 +108,8 @@ pub struct ProcessSource {
     decoder: ProcessDecoder,
     names: FileNames,
     looked: Option<Instant>,
+    /// How long the latest look took.
+    took: Duration,
     lock: CaptureLock,
 }
 
@@ -144,6 +146,7 @@ impl ProcessSource {
             decoder: ProcessDecoder::new(page_size),
             names: FileNames::default(),
             looked: None,
+            took: Duration::ZERO,
             lock,
         })
     }
@@ -222,6 +225,24 @@ impl ProcessSource {
         }
     }
 
+    /// Looks at the open files if the latest look is so long ago, and for a small share of the time.
+    fn look(&mut self, after: Duration) {
+        const SPACES: u32 = 30;
+        if self.looked.is_some_and(|at| at.elapsed() < after.max(self.took * SPACES)) {
+            return;
+        }
+        let begun = Instant::now();
+        for process in self.processes() {
+            self.names.add(open_files(process));
+            if let (Some(set), false) = (&self.followed, process.is_alive()) {
+                // Another process may get the number.
+                set.remove(process.0);
+            }
+        }
+        self.took = begun.elapsed();
+        self.looked = Some(Instant::now());
+    }
+
     /// The programs for these processes.
     fn programs(&self, maps: Maps, followed: Followed) -> Vec<(KernelPlace, Vec<u64>)> {
         let layout = &self.layout;
@@ -246,7 +267,7 @@ impl ProcessSource {
     fn measured_cost(&self) -> Option<EventCost> {
         let (file, device) = (foreign::own_program()?, foreign::zeros()?);
         let read = |from: &OwnedFd| {
-            time_of(&mut |_| {
+            times_of(&mut |_| {
                 let _ = rustix::io::pread(from, &mut [0u8; 1], 0);
             })
         };
@@ -254,8 +275,13 @@ impl ProcessSource {
         let channel = Channel::new(16 << 20).ok()?;
         let programs = self.programs(channel.maps(), Followed::One(Process::current().0));
         let _probes = Probes::watch(channel, &programs).ok()?;
-        let [captured, left_out] = [(&file, bare[0]), (&device, bare[1])].map(|(from, bare)| read(from).saturating_sub(bare));
-        Some(EventCost { captured, left_out, step: Duration::ZERO })
+        let more = |from: &OwnedFd, bare: [Duration; 2]| {
+            let with = read(from);
+            [0, 1].map(|at| with[at].saturating_sub(bare[at]))
+        };
+        let [captured, behind_work] = more(&file, bare[0]);
+        let [left_out, _] = more(&device, bare[1]);
+        Some(EventCost { captured, left_out, step: Duration::ZERO, cold: behind_work.saturating_sub(captured) })
     }
 
     /// The processes under capture.
@@ -349,24 +375,13 @@ impl CaptureSource for ProcessSource {
             self.decoder.record(&event, recorder);
             if recorder.objects.len() > files {
                 // A file that has no name yet may be closed soon.
-                self.looked = self.looked.filter(|at| at.elapsed() < LEAST_LOOK);
-                self.refresh();
+                self.look(LEAST_LOOK);
             }
         }
     }
 
     fn refresh(&mut self) {
-        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        for process in self.processes() {
-            self.names.add(open_files(process));
-            if let (Some(set), false) = (&self.followed, process.is_alive()) {
-                // Another process may get the number.
-                set.remove(process.0);
-            }
-        }
+        self.look(LOOK);
     }
 
     fn is_alive(&self) -> bool {
