@@ -170,7 +170,7 @@ class Trace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._source, dict(self._options)
-        if _is_in_memory(source):
+        if _moves_as_a_file(source):
             source, options = _stored(self), {}
         return (_of_name, (source, options, self._expected_key))
 
@@ -225,7 +225,7 @@ def concat_as_the_command(names: Sequence[str], **options: Any) -> Trace:
 def everywhere(trace: Trace) -> Trace:
     """The trace by a name that does not depend on the current directory, or as a file in memory."""
     source = trace._source
-    if _is_in_memory(source):
+    if _moves_as_a_file(source):
         return Trace(_stored(trace))
     if isinstance(source, (str, os.PathLike)):
         moved: Any = os.path.abspath(source) if os.path.exists(source) else source
@@ -242,6 +242,13 @@ def everywhere(trace: Trace) -> Trace:
 
 def _is_in_memory(source: Any) -> bool:
     return isinstance(source, tuple) or hasattr(source, "__arrow_c_stream__")
+
+
+def _moves_as_a_file(source: Any) -> bool:
+    # Parts number their devices together; by itself each would begin anew.
+    if isinstance(source, _Parts):
+        return any(_moves_as_a_file(part._source) for part in source.parts)
+    return _is_in_memory(source)
 
 
 def _is_function(source: Any) -> bool:
@@ -316,6 +323,8 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
     stated = (options["name"] or _name_of(source), options["database_pages"])
     if isinstance(source, tuple) and len(source) in (2, 3):
         classes = source[2] if len(source) == 3 else None
+        if any(hasattr(array, "filled") for array in source):
+            raise UsageError("trace=: an array has a mask; give those without, such as array.compressed()")
         return _ebbpool.Trace.arrays(source[0], _bytes_of(source[1]), classes, stated, reading)
     if hasattr(source, "__arrow_c_stream__"):
         return _ebbpool.Trace.arrow(source, stated, reading)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import ebbpool
 
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
 
 PAGES = [1, 2, 3, 1, 2, 3]
 
@@ -120,7 +124,7 @@ def test_texts_that_pyarrow_has_read_from_a_file_are_checked(tmp_path: Path) -> 
 
 def test_writes_have_any_width_and_texts_may_be_a_dictionary() -> None:
     for width in (pa.uint16(), pa.int16(), pa.uint32(), pa.uint64(), pa.int8(), pa.int64()):
-        assert ebbpool.Trace(table(write=pa.array([1, 0, 2, 0, 0, 0], width))).info().writes == 2, width
+        assert ebbpool.Trace(table(write=pa.array([1, 0, 1, 0, 0, 0], width))).info().writes == 2, width
     names = pa.array(["W", "R", "update", "R", "R", "R"])
     for spelled in (names, names.dictionary_encode(), names.cast(pa.large_string()).dictionary_encode()):
         trace = ebbpool.Trace(table(write=spelled), columns={"page": "page", "write": "write:W|update"})
@@ -155,3 +159,60 @@ def test_whole_numbers_are_signed_so_that_differences_may_be_below_zero() -> Non
     assert table.schema.field("writes").type == pyarrow.int64()
     writes = table["writes"]
     assert compute.min(compute.subtract(writes, writes[0])).as_py() < 0
+
+
+def test_parts_in_memory_number_their_devices_together() -> None:
+    def devices(names: list[str], **options: object) -> ebbpool.Trace:
+        table = pl.DataFrame({"time": [1.0] * len(names), "page": [1] * len(names), "op": ["W"] * len(names), "dev": names})
+        return ebbpool.Trace(table, columns="time=time,page=page,write=op,volume=dev", **options)
+
+    for by_time in (False, True):
+        whole = ebbpool.Trace.concat(devices(["x", "y"]), devices(["z"]), devices(["y", "z"]), by_time=by_time)
+        assert whole.info().distinct_pages == 3
+        assert pickle.loads(pickle.dumps(whole)).info().distinct_pages == 3
+    assert ebbpool.Trace.concat(devices(["x", "y"]), devices(["y", "x"])).key() != ebbpool.Trace.concat(devices(["x", "y"]), devices(["x", "y"])).key()
+    keys = [ebbpool.Trace(pl.DataFrame({"key": key}), columns="page=key:text") for key in (["a", "b"], ["c", "d"])]
+    assert ebbpool.Trace.concat(*keys).info().distinct_pages == 4
+    plain = ebbpool.Trace(pl.DataFrame({"page": [1], "write": [True]}))
+    with pytest.raises(ebbpool.TraceError, match="part 1 are numbered by the names .* part 2 by themselves"):
+        ebbpool.Trace.concat(devices(["x"]), plain).info()
+    assert ebbpool.Trace.concat(devices(["x"]), plain, apart=True).info().distinct_pages == 2
+    samples = [pickle.loads(pickle.dumps(devices(names))) for names in (["x"], ["y"])]
+    with pytest.raises(ebbpool.TraceError, match="numbered by names in the order"):
+        ebbpool.Trace.concat(*samples).info()
+
+
+def test_values_with_two_readings_are_refused() -> None:
+    writes = np.array([True, False, True])
+    with pytest.raises(ebbpool.TraceError, match="this machine's order of bytes"):
+        ebbpool.Trace((np.array([1, 2, 3], ">i8"), writes))
+    with pytest.raises(ebbpool.UsageError, match="mask"):
+        ebbpool.Trace((np.ma.array([1, 2, 3], mask=[0, 1, 0]), writes))
+    with pytest.raises(ebbpool.TraceError, match="2 in the array of writes is neither 0 nor 1"):
+        ebbpool.Trace((np.array([1, 2, 3]), np.array([0, 1, 2], "u1"))).info()
+    with pytest.raises(ebbpool.TraceError, match="2 in the column of writes is neither 0 nor 1"):
+        ebbpool.Trace(pa.table({"page": [1, 2, 3], "write": [0, 1, 2]})).info()
+    ends = pa.RunEndEncodedArray.from_arrays([2, 4], pa.array(["a", "b"]))
+    durations = pa.array([0, 1_000_000], pa.duration("us"))
+    for table, columns in [
+        (pa.table({"dev": ends, "page": [1] * 4}), "page=page,volume=dev"),
+        (pa.table({"t": durations, "page": [1, 2]}), "page=page,time=t"),
+    ]:
+        with pytest.raises(ebbpool.TraceError, match="cast it to numbers or texts"):
+            ebbpool.Trace(table, columns=columns).info()
+    floating = pl.DataFrame({"t": [0.000004001, 1.5], "page": [1, 2], "op": ["R", "W"]})
+    assert ebbpool.Trace(floating, columns="page=page,time=t,write=op").info().references == 2
+
+
+def test_answers_are_texts_of_python() -> None:
+    table = pa.table({"page": [1, 2], "op": ["R", None]})
+    with pytest.raises(ebbpool.TraceError) as asked:
+        ebbpool.Trace(table, columns="page=page,write=op").info()
+    answers = re.findall(r"columns=('(?:[^'\\]|\\.)*')", str(asked.value))
+    read = [ast.literal_eval(answer) for answer in answers if "read=" in answer]
+    assert ebbpool.Trace(table, columns=read[0]).info().references == 2
+    table = pa.table({"page": [1, 1], "write": [True, False], "dev's file": ["a", "b"]})
+    with pytest.raises(ebbpool.TraceError) as asked:
+        ebbpool.Trace(table).info()
+    answers = re.findall(r"columns=('(?:[^'\\]|\\.)*')", str(asked.value))
+    assert ebbpool.Trace(table, columns=ast.literal_eval(answers[0])).info().distinct_pages == 2

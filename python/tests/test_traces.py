@@ -262,7 +262,7 @@ def test_a_trace_pickles_by_name_or_as_its_references(tmp_path: Path) -> None:
     roles = {"columns": ROLES, "page_size": 4096}
     for trace in (
         ebbpool.Trace(requests(), **roles),
-        ebbpool.Trace.concat(ebbpool.Trace(requests(), **roles), ebbpool.Trace(table, limit=9), skip=1),
+        ebbpool.Trace.concat(ebbpool.Trace(requests(), **roles), ebbpool.Trace(table, limit=9), skip=1, apart=True),
         ebbpool.Trace(table, whole_writes=True, below_cache=True),
         ebbpool.Trace(str(SAMPLE), limit=1000),
         ebbpool.Trace("zipf:pages=10,refs=100", skip=3),

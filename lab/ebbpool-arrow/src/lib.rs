@@ -156,7 +156,11 @@ impl TableRows for ArrowRows {
         for &at in columns {
             let field = self.schema.field(at);
             if !text::is_read(field.data_type()) {
-                let problem = format!("the column '{}' has the type {}, which is not read", field.name(), field.data_type());
+                let problem = format!(
+                    "the column '{}' has the type {}, which is not read: cast it to numbers or texts",
+                    field.name(),
+                    field.data_type()
+                );
                 return Err(self.refuse(problem));
             }
         }

@@ -68,7 +68,12 @@ pub(crate) fn read_writes(from: &ArrayRef, to: &mut Vec<bool>) -> Result<(), Row
     macro_rules! nonzero {
         ($type:ty) => {{
             let values = from.as_primitive::<$type>().values();
-            to.extend(values.iter().map(|&value| value != 0));
+            for (row, &value) in values.iter().enumerate() {
+                if value != 0 && value != 1 {
+                    return Err(RowProblem::new(row, format!("{value} in the column of writes is neither 0 nor 1")));
+                }
+                to.push(value != 0);
+            }
             Ok(())
         }};
     }
@@ -180,7 +185,10 @@ pub(crate) mod text {
     pub(crate) fn is_read(found: &DataType) -> bool {
         match found {
             DataType::Dictionary(_, values) => is_read(values),
-            found => !found.is_nested() && !matches!(found, DataType::Interval(_)),
+            // Of durations and times of day only the type has the unit, and a role of times has another one.
+            DataType::Interval(_) | DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_) => false,
+            DataType::RunEndEncoded(..) => false,
+            found => !found.is_nested(),
         }
     }
 
@@ -232,14 +240,6 @@ pub(crate) mod text {
             DataType::Timestamp(TimeUnit::Millisecond, _) => moments(array.as_primitive::<TimestampMillisecondType>(), MILLIS),
             DataType::Timestamp(TimeUnit::Microsecond, _) => moments(array.as_primitive::<TimestampMicrosecondType>(), MICROS),
             DataType::Timestamp(TimeUnit::Nanosecond, _) => moments(array.as_primitive::<TimestampNanosecondType>(), NANOS),
-            DataType::Time32(TimeUnit::Second) => number!(Time32SecondType),
-            DataType::Time32(_) => number!(Time32MillisecondType),
-            DataType::Time64(TimeUnit::Microsecond) => number!(Time64MicrosecondType),
-            DataType::Time64(_) => number!(Time64NanosecondType),
-            DataType::Duration(TimeUnit::Second) => number!(DurationSecondType),
-            DataType::Duration(TimeUnit::Millisecond) => number!(DurationMillisecondType),
-            DataType::Duration(TimeUnit::Microsecond) => number!(DurationMicrosecondType),
-            DataType::Duration(TimeUnit::Nanosecond) => number!(DurationNanosecondType),
             DataType::Utf8 => bytes!(array.as_string::<i32>()),
             DataType::LargeUtf8 => bytes!(array.as_string::<i64>()),
             DataType::Utf8View => bytes!(array.as_string_view()),

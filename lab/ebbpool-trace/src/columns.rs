@@ -381,7 +381,9 @@ impl Columns {
             false => letter.to_string(),
         };
         let text: String = self.to_string().chars().map(shown).collect();
-        match text.chars().all(|letter| letter.is_alphanumeric() || "=,:#_-./+@%".contains(letter)) {
+        // A colon at the end would be taken for one of the sentence.
+        let is_plain = |letter: char| letter.is_alphanumeric() || "=,:#_-./+@%".contains(letter);
+        match text.chars().all(is_plain) && !text.ends_with(':') {
             true => format!("--columns {text}"),
             false => format!("--columns '{}'", text.replace('\'', "'\\''")),
         }

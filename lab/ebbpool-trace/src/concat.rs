@@ -75,7 +75,7 @@ pub(crate) fn concat(joining: Joining, open: OpenPart) -> Result<OpenedTrace, Tr
     }
     if first.metadata.own_numbers && !apart && !is_one {
         return Err(of_parts(
-            "their pages are numbered by names in the order in which these appeared in each part, so that the same numbers may be of different devices, files or keys; put the original files together (trace convert --concat), or keep the parts apart (--apart)",
+            "their pages are numbered by names in the order in which these appeared in each part, so that the same numbers may be of different devices, files or keys; put the original files together, or keep the parts apart (--apart)",
         ));
     }
     if !dropped.is_empty() {
@@ -114,7 +114,7 @@ pub(crate) fn concat(joining: Joining, open: OpenPart) -> Result<OpenedTrace, Tr
 }
 
 /// The error of several parts.
-fn of_parts(problem: impl Into<String>) -> TraceError {
+pub(crate) fn of_parts(problem: impl Into<String>) -> TraceError {
     TraceError::Columns { file: "the parts".to_owned(), problem: problem.into() }
 }
 

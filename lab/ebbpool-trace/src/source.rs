@@ -11,7 +11,7 @@ use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
 use crate::columns::Columns;
-use crate::concat::{Joining, concat};
+use crate::concat::{Joining, concat, of_parts};
 use crate::content::{ContentHasher, key_of};
 use crate::error::TraceError;
 use crate::fold::fold;
@@ -91,6 +91,21 @@ enum PartOrigin {
     Table(Arc<dyn TableSupplier>),
     /// A whole trace with its own options.
     Nested(Source),
+}
+
+impl SourcePart {
+    /// True if both are the same references, by the same names and options.
+    fn is_same(&self, other: &SourcePart) -> bool {
+        match (&self.origin, &other.origin) {
+            (PartOrigin::Nested(one), PartOrigin::Nested(other)) => Arc::ptr_eq(&one.0, &other.0),
+            (PartOrigin::Supplied(one), PartOrigin::Supplied(other)) => Arc::ptr_eq(one, other),
+            (PartOrigin::Table(one), PartOrigin::Table(other)) => Arc::ptr_eq(one, other),
+            (PartOrigin::StoredTrace(_), PartOrigin::StoredTrace(_)) | (PartOrigin::Generator(_), PartOrigin::Generator(_)) => {
+                self.label == other.label
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Source {
@@ -289,35 +304,70 @@ impl Source {
     ///
     /// As [`open`](Source::open).
     pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
+        let names = [(), ()].map(|()| VolumeNames::new(self.mixes_parts())).into();
+        let (mut opened, has_names) = self.open_parts(&names, columns)?;
+        opened.metadata.own_numbers |= has_names;
+        Ok(Reader::new(opened, &self.0.options, columns))
+    }
+
+    /// True if parts are read in the order of their times, here or within one.
+    fn mixes_parts(&self) -> bool {
+        let mixes = |part: &SourcePart| matches!(&part.origin, PartOrigin::Nested(source) if source.mixes_parts());
+        self.0.options.by_time || self.0.parts.iter().any(mixes)
+    }
+
+    /// The trace, and whether its pages have the numbers of these names of volumes and keys, which all parts share.
+    fn open_parts(
+        &self,
+        names: &(VolumeNames, VolumeNames),
+        columns: OptionalColumns,
+    ) -> Result<(OpenedTrace, bool), TraceError> {
         let SourceParts { parts, options, left_out, .. } = &*self.0;
         let bad_lines = BadLines::new(options.bad_lines, left_out);
-        let names = [(), ()].map(|()| VolumeNames::new(options.by_time)).into();
-        let mut opened = if parts.len() == 1 {
-            self.open_part(0, &bad_lines, &names, columns)?
-        } else {
-            let (source, names) = (self.clone(), names.clone());
-            let is_one = parts.iter().all(|part| part.label == parts[0].label);
-            let (apart, by_time) = (options.apart, options.by_time);
-            let joining = Joining { parts: parts.len(), apart, is_one, by_time, requests: columns.requests };
-            let columns = OptionalColumns { requests: columns.requests || by_time, ..columns };
-            let open = move |part| source.open_part(part, &bad_lines, &names, columns);
-            concat(joining, Box::new(open))?
+        if parts.len() == 1 {
+            return self.open_part(0, &bad_lines, names, columns);
+        }
+        let named: Arc<Mutex<Vec<bool>>> = Arc::new(Mutex::new(vec![false; parts.len()]));
+        let (apart, by_time) = (options.apart, options.by_time);
+        let is_one = parts.iter().all(|part| part.is_same(&parts[0]));
+        let joining = Joining { parts: parts.len(), apart, is_one, by_time, requests: columns.requests };
+        let columns = OptionalColumns { requests: columns.requests || by_time, ..columns };
+        let (source, names, noted) = (self.clone(), names.clone(), Arc::clone(&named));
+        let open = move |part| {
+            let (opened, has_names) = source.open_part(part, &bad_lines, &names, columns)?;
+            lock(&noted)[part] = has_names;
+            Ok(opened)
         };
-        opened.metadata.own_numbers |= names.0.are_used() || names.1.are_used();
-        Ok(Reader::new(opened, options, columns))
+        let opened = concat(joining, Box::new(open))?;
+        let named = lock(&named).clone();
+        if let Some(number) = named.iter().position(|it| *it != named[0]).filter(|_| !apart) {
+            let (with, without) = if named[0] { (0, number) } else { (number, 0) };
+            return Err(of_parts(format!(
+                "the pages of part {} are numbered by the names of devices, files or keys, and those of part {} by themselves, so that the same number is none of the same page: keep the parts apart (--apart)",
+                with + 1,
+                without + 1
+            )));
+        }
+        Ok((opened, named.contains(&true)))
     }
 
     fn open_part(
         &self,
         part: usize,
         bad_lines: &BadLines,
-        (volumes, keys): &(VolumeNames, VolumeNames),
+        names: &(VolumeNames, VolumeNames),
         columns: OptionalColumns,
-    ) -> Result<OpenedTrace, TraceError> {
+    ) -> Result<(OpenedTrace, bool), TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
-        let decoding =
-            Decoding { options, bad_lines: bad_lines.in_part(part), columns, volumes: volumes.clone(), keys: keys.clone() };
+        let decoding = Decoding {
+            options,
+            bad_lines: bad_lines.in_part(part),
+            columns,
+            volumes: names.0.for_part(),
+            keys: names.1.for_part(),
+        };
+        let mut has_names = false;
         let opened = match origin {
             PartOrigin::Generator(named) => {
                 let opened = named.generator.open(label)?;
@@ -328,7 +378,11 @@ impl Source {
             }
             PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier, columns)?,
             PartOrigin::Table(supplier) => open_table(label, &**supplier, &decoding)?,
-            PartOrigin::Nested(source) => source.open_with(columns)?.into(),
+            PartOrigin::Nested(source) => {
+                let (opened, of_parts) = source.open_parts(names, columns)?;
+                has_names = of_parts;
+                Reader::new(opened, &source.0.options, columns).into()
+            }
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options)?;
@@ -346,7 +400,8 @@ impl Source {
             None => opened,
         };
         opened.metadata.below_cache = options.below_cache.unwrap_or(opened.metadata.below_cache);
-        Ok(opened)
+        has_names |= decoding.volumes.are_used() || decoding.keys.are_used();
+        Ok((opened, has_names))
     }
 
     /// True if [`page_probabilities`](Source::page_probabilities) are known: for a single generator whose references
@@ -432,7 +487,7 @@ impl Source {
             let arrivals = match &part.origin {
                 PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
                 _ => {
-                    let opened = self.open_part(number, &bad_lines, &names, columns)?;
+                    let (opened, _) = self.open_part(number, &bad_lines, &names, columns)?;
                     RecordedArrivals::read(&mut Reader::new(opened, options, columns), warmup)?
                 }
             };
@@ -558,8 +613,10 @@ impl Source {
     fn key_of_part(&self, part: usize) -> Result<[u8; 32], TraceError> {
         let left_out = Arc::default();
         let bad_lines = BadLines::new(self.0.options.bad_lines, &left_out);
-        let mut opened = self.open_part(part, &bad_lines, &Default::default(), OptionalColumns::ALL)?;
-        let key = key_of(&mut *opened.decoder)?;
+        let names = Default::default();
+        let (mut opened, _) = self.open_part(part, &bad_lines, &names, OptionalColumns::ALL)?;
+        // Beside another part the same names have other numbers.
+        let key = names.1.key(names.0.key(key_of(&mut *opened.decoder)?));
         let classes = opened.decoder.classes().unwrap_or_default();
         let notes = lock(&left_out).notes();
         Ok(ContentHasher::of_table(key, &opened.metadata, classes.names(), &notes))

@@ -121,12 +121,15 @@ fn with_arguments(text: &str) -> String {
             }
         }
         rest = &option[2 + name_length..];
+        if let Some((value, length)) = rest.strip_prefix(' ').and_then(of_shell) {
+            out.push_str(&format!("'{}'", value.replace('\\', r"\\").replace('\'', "\\'")));
+            rest = &rest[1 + length..];
+            continue;
+        }
         let value = rest.strip_prefix(' ').map(|rest| value_of(rest, name == "columns")).unwrap_or_default();
         if !value.is_empty() {
             match value.parse::<f64>() {
                 Ok(_) => out.push_str(value),
-                // It is quoted as a text of Python is.
-                Err(_) if value.starts_with('\'') => out.push_str(value),
                 Err(_) => out.push_str(&format!("'{value}'")),
             }
             rest = &rest[1 + value.len()..];
@@ -136,13 +139,26 @@ fn with_arguments(text: &str) -> String {
     out
 }
 
+/// The text in quotation marks of a shell at the beginning, and the bytes that it takes there.
+fn of_shell(text: &str) -> Option<(String, usize)> {
+    const APOSTROPHE: &str = r"'\''";
+    let (mut value, mut at) = (String::new(), 1);
+    text.strip_prefix('\'')?;
+    loop {
+        let end = at + text[at..].find('\'')?;
+        value.push_str(&text[at..end]);
+        if !text[end..].starts_with(APOSTROPHE) {
+            return Some((value, end + 1));
+        }
+        value.push('\'');
+        at = end + APOSTROPHE.len();
+    }
+}
+
 /// The value at the beginning of the text after an option: a word with a digit or a colon in it, or all columns.
 fn value_of(text: &str, are_columns: bool) -> &str {
     if are_columns {
-        let end = match text.strip_prefix('\'') {
-            Some(quoted) => quoted.find('\'').map_or(text.len(), |end| end + 2),
-            None => text.find([' ', ';', ')']).unwrap_or(text.len()),
-        };
+        let end = text.find([' ', ';', ')']).unwrap_or(text.len());
         let value = text[..end].trim_end_matches([',', '.', ':']);
         return if value.contains('=') { value } else { "" };
     }

@@ -98,6 +98,10 @@ impl ArrayView {
         macro_rules! first {
             ($($type:ty),+) => {
                 $(if let Ok(buffer) = PyBuffer::<$type>::get(object) {
+                    // Formats of another order of bytes are taken for this machine's.
+                    if cfg!(target_endian = "little") && buffer.format().to_bytes().starts_with(b">") {
+                        return Ok(None);
+                    }
                     let view = object.py().import("builtins")?.getattr("memoryview")?;
                     let view = ArrayView {
                         view: view.call1((object,))?.unbind(),
@@ -227,8 +231,11 @@ impl ArrayStream {
         self.pages.append(range.clone(), "a page number", pages)?;
         self.numbers.clear();
         self.writes.append(range.clone(), "true or false", &mut self.numbers)?;
-        let writes = self.numbers.iter();
-        batch.writes.extend(writes.map(|&write| write != 0));
+        if let Some((row, write)) = self.numbers.iter().enumerate().find(|(_, write)| **write > 1) {
+            let problem = format!("{write} in the array of writes is neither 0 nor 1");
+            return Err(RowProblem { row, problem });
+        }
+        batch.writes.extend(self.numbers.iter().map(|&write| write != 0));
         let Some(classes) = &self.classes else {
             return Ok(());
         };

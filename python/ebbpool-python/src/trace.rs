@@ -136,7 +136,7 @@ impl Trace {
         let options = reading.options(py)?;
         let view = |array: &Bound<'_, PyAny>, name: &str| {
             ArrayView::from_object(array)?.ok_or_else(|| {
-                let text = format!("the array of {name} must have one dimension, and whole numbers of at most 64 bits");
+                let text = format!("the array of {name} must have one dimension, and whole numbers of at most 64 bits in this machine's order of bytes");
                 raise(py, Class::Trace, &text)
             })
         };

@@ -162,7 +162,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             write_column,
             class_column,
             request_columns,
-            clock: TraceClock::default(),
+            clock: TraceClock::new(decoding.volumes.are_mixed()),
             names: classes.map(|classes| classes.names().to_vec()),
             next_group: 0,
             group: None,

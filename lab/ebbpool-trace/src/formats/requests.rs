@@ -278,6 +278,31 @@ impl VolumeNames {
         VolumeNames { are_mixed, ..VolumeNames::default() }
     }
 
+    /// A key of these names in their order, and of `key`, which remains if there are none.
+    pub(crate) fn key(&self, key: [u8; 32]) -> [u8; 32] {
+        let numbers = lock(&self.numbers);
+        let mut names: Vec<(&u64, &Vec<u8>)> = numbers.iter().map(|(name, number)| (number, name)).collect();
+        if names.is_empty() {
+            return key;
+        }
+        names.sort_unstable();
+        let mut hasher = blake3::Hasher::new_keyed(&key);
+        for (_, name) in names {
+            hasher.update(&(name.len() as u64).to_le_bytes()).update(name);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    /// The same names, for one part.
+    pub(crate) fn for_part(&self) -> VolumeNames {
+        VolumeNames { are_used: Arc::default(), ..self.clone() }
+    }
+
+    /// True if a part may be read before earlier references of another one.
+    pub(crate) fn are_mixed(&self) -> bool {
+        self.are_mixed
+    }
+
     /// True if a part has pages with such numbers.
     pub(crate) fn are_used(&self) -> bool {
         self.are_used.load(Ordering::Relaxed)

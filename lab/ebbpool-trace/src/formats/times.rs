@@ -78,6 +78,13 @@ impl TimeUnit {
         if self == TimeUnit::Date {
             return date(text);
         }
+        // As programs write small numbers of floating point, and a zero below which it was rounded.
+        let is_floating = text.iter().any(|byte| b"eE".contains(byte)) || text.starts_with(b"-0");
+        if is_floating && self != TimeUnit::Filetime {
+            let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            let microseconds = number * self.nanoseconds() as f64 / 1e3;
+            return (number >= 0.0 && microseconds < u64::MAX as f64).then_some(microseconds as u64);
+        }
         let point = text.iter().position(|&byte| byte == b'.');
         let (whole, fraction) = match point {
             Some(at) => (&text[..at], &text[at + 1..]),
@@ -135,7 +142,11 @@ mod tests {
             (Seconds, "5.", None),
             (Seconds, "0.5.5", None),
             (Seconds, "-1", None),
-            (Seconds, "1e3", None),
+            (Seconds, "1e3", Some(1_000_000_000)),
+            (Seconds, "4.001e-06", Some(4)),
+            (Seconds, "-0.0", Some(0)),
+            (Seconds, "-1e-9", None),
+            (Milliseconds, "1e999", None),
             (Seconds, "2024-01-01 00:00:00", None),
             (Filetime, "128166372003061629", Some(1_172_163_600_306_162)),
             (Filetime, "25", Some(2)),

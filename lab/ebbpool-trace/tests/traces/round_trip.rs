@@ -565,7 +565,7 @@ fn operations_without_their_metadata_are_asked_for() {
     group.close().unwrap();
     file.close().unwrap();
     let question = source(&path, None).unwrap().open().err().unwrap().to_string();
-    assert!(question.contains("ebbpool.operations=true is missing: --format native if this is one"), "{question}");
+    assert!(question.contains("ebbpool.operations=true is missing: --trace-format native if this is one"), "{question}");
     let mut expected = Batch::new();
     expected.push(3, true);
     expected.push_whole(4);

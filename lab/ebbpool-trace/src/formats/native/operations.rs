@@ -54,7 +54,7 @@ impl OperationColumns {
             return Err(TraceError::Columns {
                 file: file.0.to_owned(),
                 problem: format!(
-                    "columns '{ACTION}' and '{PAGES}' are those of a native trace with trims, and the metadata {OPERATIONS}=true is missing: --format native if this is one, else --columns page=page,write={ACTION} with what writes"
+                    "columns '{ACTION}' and '{PAGES}' are those of a native trace with trims, and the metadata {OPERATIONS}=true is missing: --trace-format native if this is one, else --columns page=page,write={ACTION} with what writes"
                 ),
             });
         }

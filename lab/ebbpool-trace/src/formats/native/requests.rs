@@ -67,6 +67,9 @@ impl RequestDecoder {
         if let Some(times) = &mut self.time {
             let mut requests = requests[start..].iter_mut();
             times.for_each(TIME, (count, position), |time| {
+                if let (true, Some(time)) = (clock.is_common && !TraceClock::fits(time.unwrap_or(0)), time) {
+                    return Err(format!("{TIME} is {time}, and parts are merged by times from 0 to 2^63-1"));
+                }
                 if let Some(request) = requests.next() {
                     request.time_us = clock.time(time);
                 }
@@ -91,16 +94,26 @@ pub(super) struct TraceClock {
     /// The time in the file that is 0.
     zero: Option<i128>,
     last: u64,
+    /// True if times are compared with those of other files.
+    is_common: bool,
 }
 
 impl TraceClock {
+    pub(super) fn new(is_common: bool) -> TraceClock {
+        TraceClock { is_common, ..TraceClock::default() }
+    }
+
+    /// True of a time that a signed column can hold.
+    fn fits(stored: i128) -> bool {
+        (0..=i128::from(i64::MAX)).contains(&stored)
+    }
+
     /// The time of the next reference, in µs. A time that is missing, or before that of an earlier reference, becomes
     /// the latest so far.
     fn time(&mut self, stored: Option<i128>) -> u64 {
         if let Some(stored) = stored {
             // Times that a signed column cannot hold begin at 0; others are as they are stored.
-            let fits = (0..=i128::from(i64::MAX)).contains(&stored);
-            let zero = *self.zero.get_or_insert(if fits { 0 } else { stored });
+            let zero = *self.zero.get_or_insert(if TraceClock::fits(stored) { 0 } else { stored });
             let time = u64::try_from((stored - zero).max(0)).unwrap_or(u64::MAX);
             self.last = self.last.max(time);
         }
