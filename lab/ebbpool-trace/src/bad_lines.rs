@@ -42,6 +42,8 @@ pub(crate) struct WordsForWrites {
     pub(crate) trimmed: Vec<(String, u64)>,
     /// Words of lines that were skipped, and how many there were.
     pub(crate) skipped: Vec<(String, u64)>,
+    /// Requests without a time, or with an earlier one than those before, of a part that is merged by times.
+    pub(crate) unordered: u64,
 }
 
 impl WordsForWrites {
@@ -68,10 +70,17 @@ impl WordsForWrites {
             (&self.trimmed, "trims, which end the pages that they cover as a whole"),
             (&self.skipped, "lines that neither read nor write are skipped"),
         ];
-        all.into_iter().filter(|(words, _)| !words.is_empty()).map(|(words, what)| {
+        let unordered = (self.unordered > 0).then(|| {
+            format!(
+                ": {} requests have no time, or an earlier one than those before, and count as made with the latest of these",
+                self.unordered
+            )
+        });
+        let all = all.into_iter().filter(|(words, _)| !words.is_empty()).map(|(words, what)| {
             let words: Vec<String> = words.iter().map(|(word, count)| format!("{count} {word}")).collect();
             format!(": {what}: {}", words.join(", "))
-        })
+        });
+        all.chain(unordered)
     }
 }
 
@@ -126,6 +135,7 @@ impl BadLines {
             Some((_, known)) => {
                 known.is_found |= words.is_found;
                 known.is_read |= words.is_read;
+                known.unordered = known.unordered.max(words.unordered);
                 if words.others.len() > known.others.len() {
                     known.others = words.others;
                 }

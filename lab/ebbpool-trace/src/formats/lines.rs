@@ -15,6 +15,8 @@ pub(super) struct Lines {
     bad_lines: BadLines,
     /// The columns that the reader asks for.
     columns: OptionalColumns,
+    /// True if other parts come between its requests.
+    are_merged: bool,
 }
 
 impl Lines {
@@ -24,7 +26,8 @@ impl Lines {
         if stream.head(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
             stream.consume(BYTE_ORDER_MARK.len());
         }
-        Ok(Lines { stream, taken: 0, bad_lines: decoding.bad_lines.clone(), columns: decoding.columns })
+        let (bad_lines, are_merged) = (decoding.bad_lines.clone(), decoding.volumes.are_mixed());
+        Ok(Lines { stream, taken: 0, bad_lines, columns: decoding.columns, are_merged })
     }
 
     /// Takes the next line and passes it to `read` without its line end. A line that
@@ -131,7 +134,13 @@ pub(super) fn opened(lines: Lines, parser: impl ParseLine, page_size: Option<u64
         metadata: Metadata { page_size, ..Metadata::default() },
         references: None,
         notes,
-        decoder: Box::new(LineDecoder { lines, parser, pending: PendingRequest::new(columns), columns, requested: false }),
+        decoder: Box::new(LineDecoder {
+            pending: PendingRequest::new(columns).merged(lines.are_merged),
+            lines,
+            parser,
+            columns,
+            requested: false,
+        }),
     }
 }
 
@@ -164,8 +173,9 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
         }
         let skipped = self.parser.skipped().iter().filter(|(_, count)| *count > 0);
         let skipped: Vec<(String, u64)> = skipped.map(|(what, count)| ((*what).to_owned(), *count)).collect();
-        if !skipped.is_empty() {
-            self.lines.bad_lines.found_words(WordsForWrites { skipped, ..WordsForWrites::default() });
+        let unordered = self.pending.unordered();
+        if !skipped.is_empty() || unordered > 0 {
+            self.lines.bad_lines.found_words(WordsForWrites { skipped, unordered, ..WordsForWrites::default() });
         }
         Ok(())
     }

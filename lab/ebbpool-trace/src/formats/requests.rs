@@ -123,6 +123,8 @@ pub(super) struct PendingRequest {
     columns: OptionalColumns,
     /// The latest time so far, in µs: times never run backwards.
     now: u64,
+    /// Requests without a time, or with an earlier one; `None` if they are not counted.
+    unordered: Option<u64>,
 }
 
 impl PendingRequest {
@@ -131,9 +133,22 @@ impl PendingRequest {
         PendingRequest { columns, ..PendingRequest::default() }
     }
 
+    /// Counts the requests without a time, or with an earlier one than those before, if they are merged with others by their times.
+    pub(super) fn merged(self, are_merged: bool) -> PendingRequest {
+        PendingRequest { unordered: are_merged.then_some(0), ..self }
+    }
+
+    /// How many there were.
+    pub(super) fn unordered(&self) -> u64 {
+        self.unordered.unwrap_or(0)
+    }
+
     /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<ForeignRequest>) {
         let time = request.as_ref().and_then(|request| request.time_us);
+        if let (Some(count), Some(_)) = (&mut self.unordered, &request) {
+            *count += u64::from(time.is_none_or(|time| time < self.now));
+        }
         self.now = self.now.max(time.unwrap_or(0));
         self.pages = request.as_ref().filter(|request| request.repeat > 1).map(|request| request.extent.pages.clone());
         self.request = request;

@@ -11,7 +11,7 @@ use super::lines::decimal;
 use super::requests::{Action, Extent, ForeignRequest, LONGEST_REQUEST, MOST_VOLUMES, Names, PendingRequest, SECTOR};
 use super::times::TimeUnit;
 use super::{Decode, Decoding, OpenedTrace};
-use crate::bad_lines::BadLines;
+use crate::bad_lines::{BadLines, WordsForWrites};
 use crate::classes::ClassNumbers;
 use crate::columns::{ByteColumn, Columns, Layout, PageColumns, PageKind, TimeColumn, WriteColumn, spelled};
 use crate::error::{TraceError, quoted};
@@ -940,7 +940,7 @@ pub(super) fn open(
         first,
         volume: Vec::new(),
         columns,
-        pending: PendingRequest::new(columns),
+        pending: PendingRequest::new(columns).merged(decoding.volumes.are_mixed()),
         bad_lines: decoding.bad_lines.clone(),
     });
     Ok(OpenedTrace { metadata, references: None, notes, decoder })
@@ -1077,8 +1077,10 @@ impl<R: Rows> Decode for TableDecoder<R> {
         }
         // Not only at the end, which a reading up to a limit does not reach.
         let others = (self.roles.others, is_read.then(|| self.roles.values_without_row()).flatten());
-        if let Some(words) = self.roles.writes.news(is_read, self.roles.empty, others) {
-            self.bad_lines.found_words(words);
+        let unordered = self.pending.unordered();
+        let words = self.roles.writes.news(is_read, self.roles.empty, others);
+        if let Some(words) = words.or_else(|| (unordered > 0).then(WordsForWrites::default)) {
+            self.bad_lines.found_words(WordsForWrites { unordered, ..words });
         }
         Ok(())
     }

@@ -165,6 +165,19 @@ fn parts_are_merged_by_their_times() {
         assert!(reader.next_batch(&mut batch, 50).unwrap());
         assert!(batch.requests.is_empty() && batch.trims.is_empty());
     }
+    // Requests that have no place of their own in the order are counted.
+    let parts =
+        [("unordered.csv", "page,write,t\n1,0,1\n2,0,9\n3,0,2\n4,0,\n"), ("ordered.csv", "page,write,t\n5,0,4\n6,0,4\n")];
+    let parts = parts.map(|(name, text)| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let merged = Source::concat(&parts, &ReadOptions { by_time: true, ..options("page=page,write=write,time=t") }).unwrap();
+    let _ = events(&merged, 9);
+    let notes = merged.late_notes().join("; ");
+    assert!(notes.contains("unordered.csv: 2 requests have no time, or an earlier one"), "{notes}");
+    assert_eq!(notes.matches("requests have no time").count(), 1, "{notes}");
     // Without times, or with other clocks, nothing is merged.
     let file = |name: &str, content: &str| {
         let path = directory.path().join(name);

@@ -205,6 +205,7 @@ impl WriteField {
             is_found: words.is_found,
             others: words.others.iter().map(|word| quoted(word)).collect(),
             is_read,
+            unordered: 0,
             trimmed: words
                 .skipped
                 .iter()
