@@ -17,6 +17,8 @@ pub struct Mapping {
     pub end: u64,
     /// True if the processor may execute what is there.
     pub executable: bool,
+    /// True if what is written there changes the file.
+    pub is_written: bool,
     /// The offset in the file.
     pub offset: u64,
     /// Device and number of the file; zeros for memory without one. Some file systems say another device elsewhere.
@@ -46,6 +48,7 @@ pub fn mapping(line: &str) -> Option<Mapping> {
         start: hexadecimal(start)?,
         end: hexadecimal(end)?,
         executable: rights.contains('x'),
+        is_written: rights.contains('w') && rights.contains('s'),
         offset: hexadecimal(offset)?,
         // The kernel writes a line break in a path so.
         path: path.trim_start().replace("\\012", "\n"),
@@ -55,6 +58,14 @@ pub fn mapping(line: &str) -> Option<Mapping> {
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process(pub i32);
+
+impl Mapping {
+    /// True if the process changes a file of a file system by what it writes there, and not memory that it shares.
+    pub(crate) fn changes_a_file(&self) -> bool {
+        const MEMORY: [&str; 3] = ["/memfd:", "/dev/", "/SYSV"];
+        self.is_written && self.path.starts_with('/') && !MEMORY.iter().any(|start| self.path.starts_with(start))
+    }
+}
 
 impl Process {
     /// This process.
@@ -338,6 +349,10 @@ mod tests {
         assert_eq!(mapping(line).expect("a mapping").path, "/opt/two\nlines/bin");
         let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((memory.path.as_str(), memory.executable), ("", false));
+        let changes = |line: &str| mapping(line).expect("a mapping").changes_a_file();
+        assert!(changes("7f00-7f80 rw-s 00000000 fe:01 12 /srv/index.db"));
+        assert!(!changes("7f00-7f80 rw-p 00000000 fe:01 12 /srv/index.db"));
+        assert!(!changes("7f00-7f80 rw-s 00000000 00:01 12 /dev/shm/PostgreSQL.1"));
         for malformed in ["", "x", "12-zz r-xp 0 0 0", "12 r-xp 0"] {
             assert_eq!(mapping(malformed), None);
         }

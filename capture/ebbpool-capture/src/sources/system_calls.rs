@@ -30,7 +30,7 @@ use crate::kernel::ProcessSet;
 use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
 use crate::session::CaptureSource;
-use crate::target::Process;
+use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
@@ -58,6 +58,8 @@ pub struct ProcessCounts {
     /// Calls and requests whose bytes are not seen: `sendfile`, `copy_file_range`, `splice`, `io_submit`, registered files of io_uring,
     /// and at `sys_exit` 32-bit calls, and no `splice`.
     pub unseen: u64,
+    /// Files that the processes change by what they write to memory, at the end of the capture: these writes are not seen.
+    pub mapped: u64,
 }
 
 /// Decodes the events of processes.
@@ -384,6 +386,13 @@ impl CaptureSource for ProcessSource {
         self.look(LOOK);
     }
 
+    fn refresh_at_last(&mut self) {
+        self.refresh();
+        let mappings = self.processes().into_iter().flat_map(Process::mappings);
+        let changed: HashSet<(u64, u64)> = mappings.filter(Mapping::changes_a_file).map(|it| it.identity).collect();
+        self.decoder.counts.mapped = changed.len() as u64;
+    }
+
     fn is_alive(&self) -> bool {
         match self.followed {
             Some(_) => self.processes().into_iter().any(Process::is_alive),
@@ -418,7 +427,8 @@ mod tests {
             let event = FileEvent { kind: event_kind, ..event };
             decoder.record(&event, &mut recorder);
         }
-        let expected = ProcessCounts { reads: 1, writes: 2, read_bytes: 200, written_bytes: 400, syncs: 1, unseen: 1 };
+        let expected =
+            ProcessCounts { reads: 1, writes: 2, read_bytes: 200, written_bytes: 400, syncs: 1, unseen: 1, mapped: 0 };
         assert_eq!(decoder.counts, expected);
         assert_eq!((recorder.len(), recorder.writes()), (6, 4));
         assert_eq!(recorder.objects[0].key, [8 << 20 | 1, 9, 5, 0]);

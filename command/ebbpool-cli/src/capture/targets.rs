@@ -228,11 +228,21 @@ impl Target for ProcessSource {
     }
 
     fn unseen(&self) -> Option<String> {
-        let unseen = Some(self.counts().unseen).filter(|unseen| *unseen > 0)?;
-        Some(format!(
-            "{} requests are not in the trace, since their bytes cannot be seen: io_submit, registered files of io_uring, and 32-bit system calls",
-            grouped(unseen)
-        ))
+        let counts = self.counts();
+        let unseen = (counts.unseen > 0).then(|| {
+            format!(
+                "{} requests are not in the trace, since their bytes cannot be seen: sendfile, copy_file_range, splice, io_submit, registered files of io_uring, and 32-bit system calls",
+                grouped(counts.unseen)
+            )
+        });
+        let mapped = (counts.mapped > 0).then(|| {
+            format!(
+                "what is written to {} files by way of memory is not in the trace: the processes have mapped them",
+                counts.mapped
+            )
+        });
+        let all: Vec<String> = [unseen, mapped].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     fn facts(&self, _captured: &Captured, _policy: Option<&PolicySpec>) -> Value {
