@@ -80,8 +80,8 @@ pub const fn figure_tools() -> (&'static str, &'static str) {
 }
 
 /// What the page says below the results.
-const COUNTED: &str = "A reference to a page that is not in memory is one page read. A dirty page that leaves memory \
-    is one page write. The bill is (reads + R × writes) / references; where a device was charged, what the device \
+const COUNTED: &str = "A reference to a page that is not in memory is one page read, but for a write of the whole page. A \
+    dirty page that leaves memory is one page write. The bill is (reads + R × writes) / references; where a device was charged, what the device \
     took for its requests.";
 
 /// What the page says where scripts are not allowed.

@@ -92,7 +92,10 @@ pub(crate) fn concat(joining: Joining, open: OpenPart) -> Result<OpenedTrace, Tr
     let decoder: Box<dyn Decode> = match by_time {
         true => {
             if let Some(part) = timed.iter().position(|timed| !timed) {
-                return Err(of_parts(format!("part {} has no times, by which they could be merged", part + 1)));
+                return Err(of_parts(format!(
+                    "part {} has no times, by which they could be merged (a table has them with time=COLUMN:UNIT in --columns)",
+                    part + 1
+                )));
             }
             columns.requests = requests;
             let decoders = std::iter::once(first.decoder).chain(others);

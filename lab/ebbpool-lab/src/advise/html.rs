@@ -13,8 +13,8 @@ use crate::report::{self, ReportOptions, chart, figure_tools};
 const STYLE: &str = include_str!("html/page.css");
 
 /// What the page says below the answer.
-const COUNTED: &str = "A reference to a page that is not in memory is one page read. A dirty page that leaves memory, or is \
-    dirty at the end, is one page write. The bill is (reads + R × writes) / references.";
+const COUNTED: &str = "A reference to a page that is not in memory is one page read, but for a write of the whole page. A \
+    dirty page that leaves memory, or is dirty at the end, is one page write. The bill is (reads + R × writes) / references.";
 
 /// What a page has besides the advice.
 #[derive(Clone, Debug, Default)]

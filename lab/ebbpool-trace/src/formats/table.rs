@@ -35,19 +35,20 @@ const LIKE_OFFSETS: &[&str] = &["offset"];
 const LIKE_SECTORS: &[&str] = &["lba", "slba", "sector", "lbn", "blkaddr"];
 const LIKE_SIZES: &[&str] = &[
     "pages", "npages", "size", "length", "len", "bytes", "nbytes", "count", "sectors", "nsectors", "blocks", "nblocks",
-    "blkcount", "iosize", "reqsize", "nblk", "blks", "nbyte", "nrsector",
+    "blkcount", "bcount", "npg", "iosize", "reqsize", "nblk", "blks", "nbyte", "nrsector",
 ];
-const LIKE_COUNTS: &[&str] = &["count", "hits", "hit", "freq", "frequency", "repeat", "refs", "references", "accesses"];
+const LIKE_COUNTS: &[&str] =
+    &["count", "hits", "hit", "freq", "frequency", "repeat", "refs", "references", "accesses", "occurrences", "nrequests"];
 const LIKE_BYTES: &[&str] = &["byte", "bytes", "nbyte", "nbytes"];
 const LIKE_WRITES: &[&str] = &[
     "write", "dirty", "isdirty", "modified", "ismodified", "op", "opcode", "optype", "operation", "rw", "rwbs", "type",
     "iotype", "access", "mode", "direction", "ddir", "action", "event", "cmd", "command",
 ];
 const LIKE_VOLUMES: &[&str] = &[
-    "volume", "vol", "device", "dev", "disk", "host", "hostname", "asu", "lun", "file", "path", "inode", "ino", "fd",
-    "relation", "rel", "relfilenode", "relnode", "relnumber", "table", "tablespace", "segment", "namespace", "ns", "nsid",
-    "major", "minor", "partition", "tenant", "shard", "space", "database", "db", "dboid", "schema", "fork", "bucket", "object",
-    "obj", "instance", "pool", "server", "node", "drive", "array", "uuid", "index", "channel", "chip", "vm", "image",
+    "volume", "vol", "device", "dev", "disk", "host", "hostname", "asu", "lun", "file", "datafile", "path", "inode", "ino",
+    "fd", "relation", "rel", "relfilenode", "relnode", "relnumber", "table", "tablespace", "segment", "namespace", "ns",
+    "nsid", "major", "minor", "partition", "tenant", "shard", "space", "database", "db", "dboid", "schema", "fork", "bucket",
+    "object", "obj", "instance", "pool", "server", "node", "drive", "array", "uuid", "index", "channel", "chip", "vm", "image",
     "container", "oid", "name", "fname", "fh", "handle", "inum", "fid", "fsid", "chunk", "blob", "anonblob", "extent",
     "stripe", "zone", "region", "url", "vdisk", "vdev", "vmdk", "osd", "zpool", "datastore", "controller", "die", "plane",
     "relfork", "filehandle", "dbnode", "spcnode", "spcoid", "objset", "afn", "fno", "dbarfil", "maj", "ldev", "bdev", "target",
@@ -72,9 +73,22 @@ const MOST_VOLUME_COLUMNS: usize = 8;
 
 /// The columns to which `header` gives common names; the error asks a question, if another reading of the names is as good.
 pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
+    guess_columns(header).map_err(|question| {
+        let is_size =
+            |name: &&String| is_like(name, LIKE_SIZES) && ![LIKE_TIMES, LIKE_COUNTS].iter().any(|words| is_like(name, words));
+        let sizes: Vec<String> = header.iter().filter(is_size).cloned().collect();
+        // Of several sizes no answer has one.
+        match sizes.len() < 2 || question.contains("size=") {
+            true => question,
+            false => format!("{question}; the size of requests may be in {}: with size= and the one that is", listed(&sizes)),
+        }
+    })
+}
+
+fn guess_columns(header: &[String]) -> Result<Option<Columns>, String> {
     let all = |name: &'static str| header.iter().filter(move |column| column.eq_ignore_ascii_case(name));
     let find = |names: &[&'static str]| names.iter().find_map(|name| all(name).next()).cloned();
-    let measure = |column: String| ByteColumn::bytes(&column);
+    let measure = |column: String| ByteColumn { unit: unit_in(&column).unwrap_or(1), ..ByteColumn::bytes(&column) };
     let like = |words: &[&str]| header.iter().find(|name| is_like(name, words) && !is_like(name, LIKE_TIMES)).cloned();
     let page = find(PAGE_NAMES);
     let offset = find(OFFSET_NAMES).or_else(|| like(LIKE_OFFSETS));
@@ -115,7 +129,7 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         let no_counts: Vec<&String> = sizes.iter().copied().filter(|name| !is_like(name, LIKE_COUNTS)).collect();
         match (&columns.pages, if no_counts.is_empty() { &*sizes } else { &*no_counts }) {
             (PageColumns::Bytes { offset, size: None }, [size]) => {
-                let unit = if is_like(size, LIKE_BYTES) { 1 } else { offset.unit };
+                let unit = unit_in(size).unwrap_or(offset.unit);
                 let size = Some(ByteColumn { unit, ..measure((*size).clone()) });
                 Columns { pages: PageColumns::Bytes { offset: offset.clone(), size }, ..columns.clone() }
             }
@@ -148,14 +162,14 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         ));
     }
     if let PageColumns::Bytes { offset, .. } = &guessed.pages
-        && let Some(sector) = unread(header, &guessed).find(|name| is_like(name, LIKE_SECTORS))
+        && let Some(sector) = unread(header, &guessed)
+            .find(|name| is_like(name, LIKE_SECTORS) && !is_like(name, &["size", "length", "len", "count"]))
     {
         // Of several sizes that of the same part of the name, as in io.lba and io.len.
         let first = |name: &str| name.split(['.', '_']).next().map(str::to_owned);
         let sizes = || unread_sizes(header, &alone).filter(|name| *name != sector);
         let size = sizes().find(|name| first(name) == first(sector)).or_else(|| sizes().next());
-        let unit =
-            |name: &String| ByteColumn { unit: if is_like(name, LIKE_BYTES) { 1 } else { SECTOR }, ..measure(name.clone()) };
+        let unit = |name: &String| ByteColumn { unit: unit_in(name).unwrap_or(SECTOR), ..measure(name.clone()) };
         let pages = PageColumns::Bytes { offset: unit(sector), size: size.map(unit) };
         let other = Columns { pages, ..guessed.clone() };
         return Err(format!(
@@ -175,9 +189,9 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         ));
     }
     if let Some(size) = unread_sizes(header, &guessed).next() {
-        let size_unit = |unit| if is_like(size, LIKE_BYTES) { 1 } else { unit };
+        let size_unit = |unit| unit_in(size).unwrap_or(unit);
         let of = |offset: &String, unit| PageColumns::Bytes {
-            offset: ByteColumn { unit, ..ByteColumn::bytes(offset) },
+            offset: ByteColumn { unit: unit_in(offset).unwrap_or(unit), ..ByteColumn::bytes(offset) },
             size: Some(ByteColumn { unit: size_unit(unit), ..ByteColumn::bytes(size) }),
         };
         let (pages, units) = match &guessed.pages {
@@ -185,7 +199,10 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
                 (of(page, 512), ", if the position counts sectors of 512 bytes")
             }
             PageColumns::Page(page, _) => (of(page, 512), ", if both count sectors of 512 bytes"),
-            PageColumns::Bytes { offset, .. } => (of(&offset.column, 1), ", if both count bytes"),
+            PageColumns::Bytes { offset, .. } if offset.unit == 1 && size_unit(1) == 1 => {
+                (of(&offset.column, 1), ", if both count bytes")
+            }
+            PageColumns::Bytes { offset, .. } => (of(&offset.column, 1), ", if both count the units that they are named after"),
         };
         let measured = Columns { pages, ..guessed.clone() };
         let repeated = match is_like(size, LIKE_COUNTS) {
@@ -193,7 +210,7 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
             false => String::new(),
         };
         return Err(format!(
-            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each colon){repeated}, or without it {}{or_one}{}",
+            "column '{size}' may be the size of requests: {}{units} (else with the bytes of a unit behind each, as in size=COLUMN:1024){repeated}, or without it {}{or_one}{}",
             measured.option(),
             guessed.option(),
             match guessed.write {
@@ -228,6 +245,16 @@ pub(super) fn guess(header: &[String]) -> Result<Option<Columns>, String> {
         ));
     }
     Ok(Some(guessed))
+}
+
+/// The bytes of the unit in the name of a column, if there is one: those of `Offset (KiB)` are 1024.
+fn unit_in(name: &str) -> Option<u64> {
+    const UNITS: [(&[&str], u64); 3] =
+        [(&["kib", "kb", "kbytes"], 1 << 10), (&["mib", "mb", "mbytes"], 1 << 20), (&["sector", "sectors"], SECTOR)];
+    let name_lower = name.to_ascii_lowercase();
+    let parts = || name_lower.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let found = UNITS.iter().find(|(words, _)| parts().any(|part| words.contains(&part)));
+    found.map(|(_, unit)| *unit).or_else(|| is_like(name, LIKE_BYTES).then_some(1))
 }
 
 /// True if a part of a name is one of some words: `DiskNumber` and `disk_id` have `disk`.
@@ -666,6 +693,9 @@ fn integer(text: &[u8], is_hexadecimal: bool) -> Option<u64> {
     }
 }
 
+/// What is expected of a page.
+const A_PAGE: &str = "a page number from 0 to 2^64-1";
+
 fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, BadField<'a>> {
     number_of(record, field, false, what)
 }
@@ -682,6 +712,7 @@ fn number_of<'a>(record: &'a ByteRecord, field: &Field, is_hexadecimal: bool, wh
             () if !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) && !is_only(b"") => {
                 " (for hexadecimal digits COLUMN:hex in --columns)"
             }
+            () if what == A_PAGE && !text.is_empty() => " (for any text COLUMN:text in --columns)",
             () => "",
         };
         (format!("{what} in column '{}'{hint}", field.name), text)
@@ -698,11 +729,12 @@ fn time<'a>(record: &'a ByteRecord, field: &Field, unit: TimeUnit) -> Result<Opt
     const IN_2200: u64 = 7_258_118_400_000_000;
     let time = unit.microseconds(text).filter(|time| *time < IN_2200).map(Some);
     time.ok_or_else(|| {
-        let expected = format!(
-            "{} in column '{name}' (for another unit --columns …,time={name}:s, ms, us, ns, filetime or date)",
-            unit.words(),
-            name = field.name
-        );
+        let name = &field.name;
+        let other = match TimeUnit::Date.microseconds(text) {
+            Some(_) => format!("--columns …,time={name}:date for this one"),
+            None => format!("for another unit --columns …,time={name}:s, ms, us, ns, filetime or date"),
+        };
+        let expected = format!("{} in column '{name}' ({other})", unit.words());
         (expected, text)
     })
 }
@@ -727,7 +759,7 @@ impl PageFields {
     fn of<'a>(&self, record: &'a ByteRecord, action: Action, keys: &mut Names) -> Result<Option<Extent>, BadField<'a>> {
         match self {
             PageFields::Number(field) => {
-                let page = number(record, field, "a page number from 0 to 2^64-1")?;
+                let page = number(record, field, A_PAGE)?;
                 Ok(Some(Extent::of_page(page)))
             }
             PageFields::Hexadecimal(field) => {
@@ -1110,6 +1142,16 @@ mod tests {
         }
     }
 
+    /// Where several columns may be the size, no answer leaves it out without a word (Google's Thesios).
+    #[test]
+    fn answers_say_that_there_are_sizes() {
+        let question = guessed("Offset (KiB),Length (Bytes),op").unwrap();
+        assert!(question.contains("--columns 'offset=Offset (KiB):1024,size=Length (Bytes),write=op'"), "{question}");
+        let question =
+            guessed("filename,file_offset,op_type,redundancy_type,request_io_size_bytes,disk_io_size_bytes").unwrap();
+        assert!(question.contains("may be in request_io_size_bytes, disk_io_size_bytes: with size="), "{question}");
+    }
+
     #[test]
     fn guesses() {
         let some = |text: &str| Some(text.to_owned());
@@ -1129,6 +1171,11 @@ mod tests {
                 ["offset=offset,size=length,volume=device_id,write=op", "offset=offset,size=length,write=op"],
             ),
             ("relfilenode,block", ["page=block,volume=relfilenode", "page=block"]),
+            (
+                "offset_kb,length_sectors,op",
+                ["offset=offset_kb:1024,size=length_sectors:512,write=op", "offset=offset_kb:1024,write=op"],
+            ),
+            ("blkno,bcount", ["offset=blkno:512,size=bcount:512", "page=blkno"]),
         ] {
             let question = guessed(names).unwrap();
             for answer in answers {

@@ -65,7 +65,7 @@ const SECTIONS = [
   },
   {
     title: "The trace itself",
-    lead: "A policy can save only what comes back: first references are read in any case, and pages that are only read cost no writes.",
+    lead: "A policy can save only what comes back: first references are read in any case, but for writes of whole pages, and pages that are only read cost no writes.",
     make: statisticsSection,
   },
 ];
