@@ -211,12 +211,14 @@ struct Session<'a> {
     sample: f64,
     /// Processor time of the target at the latest look.
     used: Option<Duration>,
+    /// Processor time of processes that are not captured, when they had first run into a probe.
+    others_before: HashMap<i32, Duration>,
 }
 
 /// Work that is done again and again, in at most a thirtieth of a processor's time: a target may have any number of open files and
 /// processes.
 #[derive(Default)]
-struct Spaced {
+pub(crate) struct Spaced {
     ended: Option<Instant>,
     took: Duration,
 }
@@ -224,8 +226,13 @@ struct Spaced {
 impl Spaced {
     /// Works if it is time; `None` if it is not.
     fn run<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
+        self.run_after(Duration::ZERO, work)
+    }
+
+    /// The same, and not before this time has passed since the work before.
+    pub(crate) fn run_after<T>(&mut self, least: Duration, work: impl FnOnce() -> T) -> Option<T> {
         const SPACES: u32 = 30;
-        let space = self.took.saturating_mul(SPACES);
+        let space = self.took.saturating_mul(SPACES).max(least);
         if self.ended.is_some_and(|ended| ended.elapsed() < space) {
             return None;
         }
@@ -269,6 +276,7 @@ pub fn capture(
         fill: 0.0,
         sample: 1.0,
         used: None,
+        others_before: HashMap::new(),
     };
     let before = session.source.write_counters();
     session.source.record_resident(&mut session.recorder);
@@ -322,6 +330,9 @@ impl Session<'_> {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
+                for (process, (_, time)) in &mark.others {
+                    self.others_before.entry(*process).or_insert(*time);
+                }
                 self.used = mark.processor_time.filter(|time| !time.is_zero()).or(self.used);
             }
             if debugging.run(|| self.source.debugged()).flatten().is_some() {
@@ -408,10 +419,12 @@ impl Session<'_> {
     fn time_of_others(&self, mark: &Mark) -> (Duration, Duration) {
         let (mut ours, mut used) = (Duration::ZERO, Duration::ZERO);
         for (process, (runs, time)) in self.others() {
-            let (runs_before, time_before) = mark.others.get(&process).copied().unwrap_or_default();
+            let at_mark = mark.others.get(&process);
+            let runs_before = at_mark.map_or([0, 0], |(runs, _)| *runs);
             let runs = [0, 1].map(|at| runs[at].saturating_sub(runs_before[at]));
             if runs != [0, 0] {
-                let time = time.saturating_sub(time_before);
+                let before = at_mark.map(|(_, time)| *time).or_else(|| self.others_before.get(&process).copied());
+                let time = used_since(time, before, mark.at.elapsed());
                 ours += self.time_of_runs(runs, time);
                 used += time;
             }
@@ -530,6 +543,12 @@ impl Session<'_> {
     }
 }
 
+/// Processor time that a process used since a moment: of one whose time then is not known at most that of one processor, and not that of
+/// its whole life.
+fn used_since(now: Duration, before: Option<Duration>, elapsed: Duration) -> Duration {
+    before.map_or_else(|| now.min(elapsed), |before| now.saturating_sub(before))
+}
+
 /// After this number of seconds in a row that cost more than allowed a capture ends.
 const EXPENSIVE: u32 = 3;
 
@@ -546,6 +565,14 @@ fn limit(sample: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_has_run_for_hours_pays_a_share_of_what_it_uses_meanwhile() {
+        let [hours, second] = [36_000, 1].map(Duration::from_secs);
+        assert_eq!(used_since(hours, None, second), second);
+        assert_eq!(used_since(hours, Some(hours - 2 * second), second), 2 * second);
+        assert_eq!(used_since(second / 2, None, second), second / 2);
+    }
 
     #[test]
     fn work_that_takes_long_is_done_seldom() {

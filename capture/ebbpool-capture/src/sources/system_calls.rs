@@ -12,7 +12,7 @@ mod calls;
 mod programs;
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
@@ -29,7 +29,7 @@ use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
 use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
-use crate::session::CaptureSource;
+use crate::session::{CaptureSource, Spaced};
 use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
@@ -109,9 +109,7 @@ pub struct ProcessSource {
     followed: Option<ProcessSet>,
     decoder: ProcessDecoder,
     names: FileNames,
-    looked: Option<Instant>,
-    /// How long the latest look took.
-    took: Duration,
+    looking: Spaced,
     lock: CaptureLock,
 }
 
@@ -147,8 +145,7 @@ impl ProcessSource {
             },
             decoder: ProcessDecoder::new(page_size),
             names: FileNames::default(),
-            looked: None,
-            took: Duration::ZERO,
+            looking: Spaced::default(),
             lock,
         })
     }
@@ -229,20 +226,17 @@ impl ProcessSource {
 
     /// Looks at the open files if the latest look is so long ago, and for a small share of the time.
     fn look(&mut self, after: Duration) {
-        const SPACES: u32 = 30;
-        if self.looked.is_some_and(|at| at.elapsed() < after.max(self.took * SPACES)) {
-            return;
-        }
-        let begun = Instant::now();
-        for process in self.processes() {
-            self.names.add(open_files(process));
-            if let (Some(set), false) = (&self.followed, process.is_alive()) {
-                // Another process may get the number.
-                set.remove(process.0);
+        let mut looking = std::mem::take(&mut self.looking);
+        looking.run_after(after, || {
+            for process in self.processes() {
+                self.names.add(open_files(process));
+                if let (Some(set), false) = (&self.followed, process.is_alive()) {
+                    // Another process may get the number.
+                    set.remove(process.0);
+                }
             }
-        }
-        self.took = begun.elapsed();
-        self.looked = Some(Instant::now());
+        });
+        self.looking = looking;
     }
 
     /// The programs for these processes.
