@@ -9,6 +9,7 @@ use crate::event::{ALL_PAGES, EMULATED, Maps, PROCESSORS, SLOTS, STEPPED, WORDS}
 use crate::foreign::ProgramFile;
 use crate::kernel::{self, Probe, ProgramKind, RunsOfOthers, SharedNumbers};
 use crate::ring::BpfRingBuffer;
+use crate::session::EventStream;
 
 /// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
 /// remove, and a hostile program may name any number.
@@ -114,7 +115,7 @@ impl ProbedFile<'_> {
 }
 
 /// Probes that run. Dropping them removes all of them from the kernel, and so does the end of this process.
-pub struct Probes {
+pub(crate) struct Probes {
     probes: Vec<Probe>,
     /// Programs at tracepoints, each after its attachment, so that it is removed first.
     tracepoints: Vec<(OwnedFd, OwnedFd)>,
@@ -129,7 +130,7 @@ impl Probes {
         target: &ProbedFile,
         sites: &[Site],
         process: Option<i32>,
-    ) -> Result<Probes, CaptureError> {
+    ) -> Result<Box<dyn EventStream>, CaptureError> {
         if sites.len() > MOST_SITES {
             let problem = format!("it has {} places to probe, more than {MOST_SITES}", sites.len());
             return Err(CaptureError::malformed(target.name, problem));
@@ -146,11 +147,11 @@ impl Probes {
         }
         // An error removes the probes.
         target.check()?;
-        Ok(Probes { probes, tracepoints: Vec::new(), channel })
+        Ok(Box::new(Probes { probes, tracepoints: Vec::new(), channel }))
     }
 
     /// Attaches programs to places in the kernel.
-    pub(crate) fn watch(channel: Channel, places: &[(KernelPlace, Vec<u64>)]) -> Result<Probes, CaptureError> {
+    pub(crate) fn watch(channel: Channel, places: &[(KernelPlace, Vec<u64>)]) -> Result<Box<dyn EventStream>, CaptureError> {
         let mut attached = Vec::new();
         for (place, code) in places {
             attached.push(match place {
@@ -164,43 +165,39 @@ impl Probes {
                 }
             });
         }
-        Ok(Probes { probes: Vec::new(), tracepoints: attached, channel })
+        Ok(Box::new(Probes { probes: Vec::new(), tracepoints: attached, channel }))
     }
+}
 
+impl EventStream for Probes {
     /// Removes the probes; events that wait remain.
-    pub(crate) fn detach(&mut self) {
+    fn detach(&mut self) {
         self.probes.clear();
         self.tracepoints.clear();
     }
 
-    /// Hands over the events that wait, until `take` returns false. False if events are left because it did.
-    pub(crate) fn drain(&mut self, take: impl FnMut(&[u8]) -> bool) -> bool {
+    fn drain(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         self.channel.ring.drain(take)
     }
 
-    /// The filled share of the ring.
-    pub(crate) fn fill(&self) -> f64 {
+    fn fill(&self) -> f64 {
         self.channel.ring.fill()
     }
 
-    /// Events that found no room.
-    pub(crate) fn lost(&self) -> u64 {
+    fn lost(&self) -> u64 {
         self.channel.lost.get().map_or(0, |[lost]| lost)
     }
 
-    /// Runs of programs so far in captured processes: at places that the kernel emulates, and at those that it steps over.
-    pub(crate) fn runs(&self) -> [u64; 2] {
+    fn runs(&self) -> [u64; 2] {
         let all = self.channel.runs.get().unwrap_or([0; PROCESSORS * WORDS]);
         [EMULATED, STEPPED].map(|place| all.chunks(WORDS).map(|words| words[place as usize / 8]).sum())
     }
 
-    /// Runs in processes that run the same file and are not captured, by process.
-    pub(crate) fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {
+    fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {
         self.channel.others.get()
     }
 
-    /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.
-    pub(crate) fn limit_sample(&self, limit: u64) -> Result<(), CaptureError> {
+    fn limit_sample(&self, limit: u64) -> Result<(), CaptureError> {
         let set = self.channel.limit.set([limit]);
         set.map_err(|error| CaptureError::of_kernel("change a map", error))
     }

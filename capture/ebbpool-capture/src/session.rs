@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use crate::calibration::EventCost;
+use crate::calibration::{EventCost, calibrate};
 use crate::error::CaptureError;
 use crate::event::ALL_PAGES;
-use crate::probes::Probes;
 use crate::recorder::CaptureBuffer;
 use crate::target::Process;
 use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
@@ -19,20 +18,60 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest time for which waiting events are read before the limits are looked at.
 const READING: Duration = Duration::from_millis(100);
 
-/// The longest time for which events that wait at the end are read, before the probes are removed and after it.
+/// The time for what waits at the end: a target that goes on makes no capture longer.
 const READING_AT_LAST: Duration = Duration::from_millis(700);
 
 /// How often the caller learns of the progress.
 const REPORT: Duration = Duration::from_secs(1);
 
+/// Where events come from: probes, or what records inside the target.
+pub trait EventStream {
+    /// Hands over the events that wait, until `take` returns false. False if events are left because it did.
+    fn drain(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+
+    /// The filled share of the ring.
+    fn fill(&self) -> f64;
+
+    /// Events that found no room.
+    fn lost(&self) -> u64;
+
+    /// Runs of programs so far in captured processes that are counted: at places that the kernel emulates, and at those that it steps
+    /// over.
+    fn runs(&self) -> [u64; 2] {
+        [0, 0]
+    }
+
+    /// Runs in processes that are not captured, by process.
+    fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {
+        Vec::new()
+    }
+
+    /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] if the kernel refuses it.
+    fn limit_sample(&self, _limit: u64) -> Result<(), CaptureError> {
+        Ok(())
+    }
+
+    /// The longest time for which events that wait at the end are read, before the stream ends and after it.
+    fn reading_at_last(&self) -> Duration {
+        READING_AT_LAST
+    }
+
+    /// Ends the stream; events that wait remain.
+    fn detach(&mut self) {}
+}
+
 /// A program whose requests can be captured.
 pub trait CaptureSource {
-    /// Attaches the probes, whose events go through a ring of that many bytes.
+    /// Begins the stream of events, through a ring of that many bytes.
     ///
     /// # Errors
     ///
     /// [`CaptureError`]; nothing is attached then.
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError>;
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError>;
 
     /// Takes an event. The source ignores bytes that are no event of its own.
     fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer);
@@ -68,9 +107,13 @@ pub trait CaptureSource {
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
 
-    /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
-    fn event_cost(&self, probed: EventCost) -> EventCost {
-        probed
+    /// Processor time of an event. Usually that of a probe in a program.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] if the kernel or the rights forbid probes.
+    fn event_cost(&self) -> Result<EventCost, CaptureError> {
+        calibrate()
     }
 
     /// The kernel's counters of what the target and the device below its files have written.
@@ -197,7 +240,7 @@ struct Mark {
 
 struct Session<'a> {
     source: &'a mut dyn CaptureSource,
-    probes: Probes,
+    probes: Box<dyn EventStream>,
     recorder: CaptureBuffer,
     cost: EventCost,
     limits: Limits,
@@ -259,7 +302,6 @@ pub fn capture(
     if let Some(process) = source.debugged() {
         return Err(CaptureError::Debugged(process.0));
     }
-    let cost = source.event_cost(cost);
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
     let attached = attaching.elapsed();
@@ -282,7 +324,8 @@ pub fn capture(
     session.source.record_resident(&mut session.recorder);
     let first = session.mark();
     let end = session.run(&mut proceed)?;
-    session.drain(READING_AT_LAST);
+    let at_last = session.probes.reading_at_last();
+    session.drain(at_last);
     session.source.refresh_at_last();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
@@ -290,7 +333,7 @@ pub fn capture(
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
-    session.drain(READING_AT_LAST);
+    session.drain(at_last);
     let unread = session.unread();
     session.apply_sample();
     let counted = session.source.counted_writes();
@@ -372,7 +415,7 @@ impl Session<'_> {
         }
         let begun = Instant::now();
         let (source, recorder, events) = (&mut self.source, &mut self.recorder, &mut self.events);
-        let has_read_all = self.probes.drain(|event| {
+        let has_read_all = self.probes.drain(&mut |event| {
             *events += 1;
             source.record_event(event, recorder);
             !recorder.is_full() && (*events % TOGETHER != 0 || begun.elapsed() < longest)
@@ -388,7 +431,7 @@ impl Session<'_> {
     fn unread(&mut self) -> u64 {
         let mut unread = 0;
         if !self.recorder.is_full() {
-            self.probes.drain(|_| {
+            self.probes.drain(&mut |_| {
                 unread += 1;
                 true
             });

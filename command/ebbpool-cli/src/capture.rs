@@ -2,11 +2,12 @@
 
 pub(crate) mod args;
 mod live;
-mod targets;
+pub(crate) mod targets;
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ebbpool_capture::sources::device::DeviceSource;
 use ebbpool_capture::sources::mysql::{self, MysqlSource};
@@ -15,7 +16,7 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
-    WrittenBytes, WrittenCapture, calibrate, capture as run_capture, ignore_stops, keep_rights_for,
+    WrittenBytes, WrittenCapture, capture as run_capture, ignore_stops, keep_rights_for,
 };
 use ebbpool_cost::escaped;
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
@@ -100,7 +101,7 @@ fn list() -> io::Result<()> {
 }
 
 /// Captures a target, writes the trace, and prints what the arguments ask for.
-fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
+pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
     let session = &args.session;
     match args.no_names {
         true => say(&format!("{}, without names", T::SERVER.word())),
@@ -120,7 +121,7 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
         }
     }
     let outputs = CaptureOutputs::open(&session.output)?;
-    let captured = run(&mut target, session)?;
+    let captured = run(&mut target, session, T::NOTHING)?;
     target.unseen().iter().for_each(|text| say(text));
     let known = Captured { references: captured.recorder.len() as u64, written: &captured.report.written };
     let policy = target.policy(Some(&known));
@@ -150,7 +151,7 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     let (sample, end, time) = (captured.report.sample, captured.report.end, captured.report.time);
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = write(&trace, outputs, facts, &session.output)?;
-    print(&trace, &written, session)?;
+    print(&trace, &written, session, T::HAS_OUTPUT)?;
     let advice = advice?;
     if sample < 1.0 {
         say(&of_sample(sample, frames));
@@ -222,9 +223,9 @@ struct Capture {
 }
 
 /// Captures a source as the arguments say.
-fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Failure> {
+fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> Result<Capture, Failure> {
     let limits = args.limits();
-    let cost = calibrate()?;
+    let cost = source.event_cost()?;
     say(&announcement(&limits, &cost));
     if STOP.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted { done: 0, all: 1, hint: "; no probe was attached" });
@@ -251,14 +252,16 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Fa
         .into());
     }
     if recorder.is_empty() {
-        return Err(
-            CaptureError::Nothing("nothing was requested in this time; start the load, or give more --seconds".into()).into()
-        );
+        return Err(CaptureError::Nothing(format!("nothing was requested in this time; {if_nothing}")).into());
     }
     Ok(Capture { recorder, report, cost })
 }
 
 fn announcement(limits: &Limits, cost: &EventCost) -> String {
+    if limits.time == Duration::MAX {
+        let (references, event) = (grouped(limits.references as u64), 1e9 * cost.captured.as_secs_f64());
+        return format!("captures until the program ends, or {references} references; a request costs it some {event:.0} ns");
+    }
     format!(
         "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} to {:.2} µs on this machine, and {:.2} µs more where the kernel has to step; nothing is written to it",
         limits.time.as_secs_f64(),
@@ -337,7 +340,7 @@ fn is_standard_output(path: &Path) -> bool {
 }
 
 /// Prints which objects were used most, and the files.
-fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) -> io::Result<()> {
+fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs, has_output: bool) -> io::Result<()> {
     let all = trace.recorder.len() as u64;
     let mut order: Vec<usize> = (0..trace.objects.len()).collect();
     let used = |at: usize| &trace.recorder.objects()[at];
@@ -359,7 +362,7 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
         );
     }
     // Behind the trace it would be taken for a part of it.
-    let mut out: Box<dyn Write> = match written.facts.is_none() && is_standard_output(&args.output) {
+    let mut out: Box<dyn Write> = match !has_output || written.facts.is_none() && is_standard_output(&args.output) {
         true => Box::new(io::stderr().lock()),
         false => Box::new(io::stdout().lock()),
     };

@@ -41,6 +41,10 @@ pub(crate) enum Failure {
     /// A program that was not run, with the exit code of shells.
     #[error("{error}")]
     Program { error: Box<dyn Error + Send + Sync>, code: u8 },
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
+    /// No failure of this command: the program that it has run ended with this code.
+    #[error("the program ended with the code {0}")]
+    Ended(u8),
     /// An error of one command.
     #[error("{error}")]
     Command {
@@ -55,7 +59,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             #[cfg(all(feature = "sqlite", target_os = "linux"))]
-            Failure::Program { code, .. } => *code,
+            Failure::Program { code, .. } | Failure::Ended(code) => *code,
             failure => 1 + u8::from(failure.is_usage()),
         }
     }

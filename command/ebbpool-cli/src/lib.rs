@@ -64,6 +64,8 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
         // The exit code says so; there is nothing to report.
         Err(Failure::Different) => return 1,
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
+        Err(Failure::Ended(code)) => return code,
         Err(failure) => failure,
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");

@@ -1,6 +1,8 @@
 //! `ebbpool sqlite`: databases of SQLite that go through the VFS of `ebbpool-sqlite`, and those that could.
 
 pub(crate) mod args;
+#[cfg(all(feature = "capture", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod captured;
 mod card;
 mod check;
 mod error;
@@ -41,9 +43,13 @@ pub(crate) fn sqlite(args: &SqliteArgs) -> Result<(), Failure> {
         SqliteCommand::Measure(args) => measure::measure(args),
         SqliteCommand::Libraries(args) => libraries::libraries(args),
     };
-    done.map_err(|error| match error {
+    done.map_err(failure)
+}
+
+fn failure(error: SqliteError) -> Failure {
+    match error {
         SqliteError::Output(error) => Failure::Output(error),
-        SqliteError::Card(failure) => *failure,
+        SqliteError::Passed(failure) => *failure,
         SqliteError::Program { .. } | SqliteError::NoProgram { .. } => Failure::Program {
             code: match error {
                 SqliteError::NoProgram { .. } => 127,
@@ -52,7 +58,7 @@ pub(crate) fn sqlite(args: &SqliteArgs) -> Result<(), Failure> {
             error: error.into(),
         },
         error => Failure::Command { usage: error.is_usage(), error: error.into() },
-    })
+    }
 }
 
 /// The database that the user names, without a symbolic link: its log is beside what the link leads to.

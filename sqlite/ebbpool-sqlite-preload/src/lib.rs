@@ -1,5 +1,6 @@
 //! A library to preload: `sqlite3_open` and its like register the VFS of `ebbpool-sqlite` as the default one, and then do
-//! what SQLite's own do. `ebbpool sqlite run` starts programs with it.
+//! what SQLite's own do. `ebbpool sqlite run` starts programs with it. With `--capture` they have requests recorded instead, which
+//! must begin before `sqlite3_initialize`.
 //!
 //! A process may have several copies of SQLite, of which each has handles of its own. So these functions call the copy of the
 //! library that calls them, which they know by the address to which they return.
@@ -11,13 +12,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use ebbpool_sqlite::preload::{NO_SQLITE, real};
+use ebbpool_sqlite::preload::{self, NO_SQLITE, at_load, real};
 
 /// Functions with SQLite's names, each of which passes its arguments on with the address to which it returns.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) in $x86_64:literal $aarch64:literal => $with_caller:ident;)*) => {
         $(
-            /// Opens a database as SQLite's function of this name does.
+            /// Does what SQLite's function of this name does.
             ///
             /// # Safety
             ///
@@ -41,7 +42,7 @@ macro_rules! functions {
                 );
             }
 
-            /// Opens a database as SQLite's function of this name does, where the process has one copy of SQLite.
+            /// Does what SQLite's function of this name does, where the process has one copy of SQLite.
             ///
             /// # Safety
             ///
@@ -60,6 +61,17 @@ functions! {
     sqlite3_open_v2(path: *const c_char, database: *mut *mut c_void, flags: c_int, vfs: *const c_char) in "r8" "x4" => open_v2;
     sqlite3_open(path: *const c_char, database: *mut *mut c_void) in "rdx" "x2" => open;
     sqlite3_open16(path: *const c_void, database: *mut *mut c_void) in "rdx" "x2" => open16;
+    sqlite3_initialize() in "rdi" "x0" => initialize;
+}
+
+#[used]
+// SAFETY: the loader calls the functions of this section when it has loaded the library; this one only looks at the environment, and
+// calls a function that SQLite has for this time.
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    at_load(sqlite3_open_v2);
 }
 
 unsafe extern "C" fn open_v2(
@@ -93,6 +105,10 @@ unsafe extern "C" fn open16(path: *const c_void, database: *mut *mut c_void, ret
         // SAFETY: the caller's.
         None => unsafe { no_sqlite(database) },
     }
+}
+
+unsafe extern "C" fn initialize(returns_to: *const c_void) -> c_int {
+    preload::initialize(returns_to, sqlite3_open_v2)
 }
 
 /// # Safety

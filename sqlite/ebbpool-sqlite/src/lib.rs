@@ -167,6 +167,8 @@ pub mod plain;
 mod pragma;
 #[cfg(target_os = "linux")]
 pub mod preload;
+#[cfg(target_os = "linux")]
+pub mod requests;
 mod scope;
 mod shared;
 mod status;
@@ -392,7 +394,7 @@ mod tests {
     /// The modules from the bottom up, with what they own: each imports only those of earlier lines.
     const LAYERS: [(&str, &str); 12] = [
         ("SQLite's interface and codes", "ffi options sync code plain"),
-        ("the files below, and their formats", "disk delta_log locks preload scope"),
+        ("the files below, and their formats", "disk delta_log locks requests preload scope"),
         ("who has the files to itself", "owner mirror wal_log"),
         ("what is in memory only", "memory"),
         ("the log, the pool and the file in place", "store"),

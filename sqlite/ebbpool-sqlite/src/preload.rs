@@ -12,10 +12,12 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ffi;
 use crate::plain::functions_of;
 use crate::register_with;
+use crate::requests;
 use crate::sync::{gate, lock};
 
 /// The environment variable without which, or with 0 or nothing in which, the preloaded functions only call SQLite's.
@@ -75,12 +77,20 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
         return None;
     }
     let is_known = callers.iter().any(|known| std::ptr::fn_addr_eq(known.copy.open_v2, api.open_v2));
+    if !is_known {
+        // SAFETY: the functions are those of the SQLite that the caller uses.
+        unsafe { requests::begin(library) };
+    }
     if !is_known && is_on(std::env::var_os(VARIABLE).as_deref()) {
         // SAFETY: the functions are those of the SQLite that the caller uses.
         if let Err(code) = unsafe { register_with(api, true) } {
             // Where standard error is closed, this goes nowhere.
             let _ = writeln!(std::io::stderr(), "ebbpool: SQLite does not take the VFS: {code}");
         }
+    }
+    if !is_known {
+        // SAFETY: as above.
+        unsafe { requests::watch_files(&api) };
     }
     // SAFETY: as above; `open` is not null.
     let copy = unsafe {
@@ -94,6 +104,77 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
         callers.push(Caller { library: address.filter(|_| is_shown), copy });
     }
     Some(copy)
+}
+
+/// `sqlite3_initialize`.
+pub type Initialize = unsafe extern "C" fn() -> c_int;
+
+/// `sqlite3_initialize` of the copies of SQLite, by the code that calls it: SQLite does so in each of many functions, which must not
+/// wait for a lock. Begin and end of the code; the loader's handle of the copy, or zero once its files are watched; and the function,
+/// which is not zero once the others are there.
+static INITIALIZE: [[AtomicUsize; 4]; 16] = [const { [const { AtomicUsize::new(0) }; 4] }; 16];
+static INITIALIZED: AtomicUsize = AtomicUsize::new(0);
+
+/// Does what `sqlite3_initialize` does, of the copy that the caller of the preloaded one uses, as [`real`] finds it. Before the first
+/// call requests begin to be recorded, if the environment asks for it.
+pub fn initialize(returns_to: *const c_void, own: OpenV2) -> c_int {
+    let at = returns_to as usize;
+    let call = |function: usize, handle: Option<&AtomicUsize>| {
+        // SAFETY: the function has this type in sqlite3.h, and the handle finds the functions of the same library.
+        unsafe {
+            let code = std::mem::transmute::<usize, Initialize>(function)();
+            if let (ffi::OK, Some(handle)) = (code, handle) {
+                // Not again in the calls below, which SQLite itself begins with this one.
+                let library = handle.swap(0, Ordering::Relaxed);
+                if library != 0 && functions_of(library as *mut c_void).is_some_and(|api| !requests::watch_files(&api)) {
+                    handle.store(library, Ordering::Relaxed);
+                }
+            }
+            code
+        }
+    };
+    for [begin, end, handle, function] in &INITIALIZE {
+        match function.load(Ordering::Acquire) {
+            0 => break,
+            function if (begin.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at) => {
+                return call(function, Some(handle));
+            }
+            _ => {}
+        }
+    }
+    let libraries = loaded_libraries();
+    let caller = libraries.iter().find(|library| library.has(at));
+    let Some((library, _)) = find(&libraries, caller, own as *const c_void) else {
+        return NO_SQLITE;
+    };
+    // SAFETY: `find` returns a handle of the loader; the name ends with a zero.
+    let function = unsafe {
+        requests::begin(library);
+        libc::dlsym(library, c"sqlite3_initialize".as_ptr()) as usize
+    };
+    if function == 0 {
+        return NO_SQLITE;
+    }
+    let part = caller.and_then(|caller| caller.parts.iter().find(|part| part.contains(&at)));
+    let place = part.and_then(|part| Some((part, INITIALIZE.get(INITIALIZED.fetch_add(1, Ordering::Relaxed))?)));
+    if let Some((part, [begin, end, handle, place])) = place {
+        begin.store(part.start, Ordering::Relaxed);
+        end.store(part.end, Ordering::Relaxed);
+        handle.store(library as usize, Ordering::Relaxed);
+        place.store(function, Ordering::Release);
+    }
+    call(function, place.map(|(_, [_, _, handle, _])| handle))
+}
+
+/// Has the SQLite that a program is linked with record requests, if the environment asks for it: to be called when the library is
+/// loaded, before the program can use SQLite.
+pub fn at_load(own: OpenV2) {
+    if std::env::var_os(requests::VARIABLE).is_some()
+        && let Some(sqlite) = LoadedSqlite::of(libc::RTLD_NEXT, own as *const c_void)
+    {
+        // SAFETY: a handle of the loader that finds SQLite's functions.
+        unsafe { requests::begin(sqlite.handle) };
+    }
 }
 
 /// True if the variable asks for the VFS: it is set, and neither empty nor 0.

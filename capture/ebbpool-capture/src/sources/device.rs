@@ -21,7 +21,7 @@ use crate::error::CaptureError;
 use crate::event::{self, Maps, field as event_field};
 use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
-use crate::session::CaptureSource;
+use crate::session::{CaptureSource, EventStream};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
@@ -260,7 +260,7 @@ impl DeviceSource {
 }
 
 impl CaptureSource for DeviceSource {
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let code = program(channel.maps(), &self.layout, self.range);
         Probes::watch(channel, &[(KernelPlace::Tracepoint("block_bio_queue"), code)])

@@ -20,7 +20,7 @@ use crate::event::PageEvent;
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::CaptureBuffer;
-use crate::session::CaptureSource;
+use crate::session::{CaptureSource, EventStream};
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
@@ -169,7 +169,7 @@ impl MysqlSource {
 }
 
 impl CaptureSource for MysqlSource {
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let server = &self.server;
         let sites = server.sites.iter().map(|site| {

@@ -24,7 +24,7 @@ use crate::hold::CaptureLock;
 use crate::operands::operands;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::CaptureBuffer;
-use crate::session::CaptureSource;
+use crate::session::{CaptureSource, EventStream};
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
@@ -268,7 +268,7 @@ fn kind_name(kind: char) -> &'static str {
 }
 
 impl CaptureSource for PostgresSource {
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let sites = self.probe_sites(&channel)?;
         // The probes are for all that run the file, since new backends appear; the programs leave out those of other

@@ -12,6 +12,7 @@ mod decoder;
 mod memory;
 mod programs;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -26,20 +27,22 @@ use crate::foreign::{self, ForeignDirectory, PROGRAM, ProgramFile};
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::CaptureBuffer;
-use crate::session::CaptureSource;
+use crate::session::{CaptureSource, EventStream};
 use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
 use databases::Databases;
 use decoder::FileRole;
-use programs::kind;
-
 pub use decoder::{SqliteCounts, SqliteDecoder};
 pub use memory::page_size;
+pub use programs::kind;
 
 /// How a database's file begins; the library has the same bytes.
 const HEADER: &[u8] = b"SQLite format 3\0";
+
+/// The columns of the table of tables.
+const SCHEMA: &[u8] = b"CREATE TABLE x(type text,name text,tbl_name text,rootpage int";
 
 /// The page size of databases whose file says none, as before their first checkpoint.
 const DEFAULT_PAGE_SIZE: u64 = 4096;
@@ -93,6 +96,21 @@ struct FoundLibrary {
 
 fn contains(data: &[u8], text: &[u8]) -> bool {
     data.windows(text.len()).any(|window| window == text)
+}
+
+/// The files with SQLite that a process runs, of those that are not among the `seen`.
+///
+/// A copy of SQLite has the text by which it reads every schema. Programs that only look into databases have the header of these, too.
+pub fn files_with_sqlite(process: Process, seen: &mut BTreeSet<String>) -> Vec<String> {
+    let is_new = |mapping: &Mapping, seen: &mut BTreeSet<String>| {
+        mapping.executable && mapping.path.starts_with('/') && seen.insert(mapping.path.clone())
+    };
+    let new: Vec<Mapping> = process.mappings().into_iter().filter(|mapping| is_new(mapping, seen)).collect();
+    let has_sqlite = |mapping: &Mapping| {
+        let file = process.mapped_file(mapping).ok().filter(|file| file.is_elf() && file.bytes() <= MOST_LOOKED_AT);
+        file.and_then(|file| file.read().ok()).is_some_and(|data| contains(&data, SCHEMA))
+    };
+    new.into_iter().filter(has_sqlite).map(|mapping| mapping.path).collect()
 }
 
 /// The first mapped file that exports the functions to probe. There may be other copies of SQLite, and the same file twice.
@@ -353,7 +371,7 @@ fn page_size_below(root: &ForeignDirectory, path: &str) -> Option<u64> {
 }
 
 impl CaptureSource for SqliteSource {
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let arch = Arch::THIS;
         let mut sites = Vec::new();

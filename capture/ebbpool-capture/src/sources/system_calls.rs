@@ -21,7 +21,7 @@ use super::file_event::{FileEvent, check_page_size, kind};
 use super::open_files::{FileNames, SeenFile, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
-use crate::calibration::{EventCost, times_of};
+use crate::calibration::{EventCost, calibrate, times_of};
 use crate::error::CaptureError;
 use crate::event::Maps;
 use crate::foreign;
@@ -29,7 +29,7 @@ use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
 use crate::probes::{Channel, KernelPlace, Probes};
 use crate::recorder::CaptureBuffer;
-use crate::session::{CaptureSource, Spaced};
+use crate::session::{CaptureSource, EventStream, Spaced};
 use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
@@ -340,7 +340,7 @@ fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
 }
 
 impl CaptureSource for ProcessSource {
-    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+    fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let (maps, layout) = (channel.maps(), &self.layout);
         let mut programs = Vec::new();
@@ -398,8 +398,8 @@ impl CaptureSource for ProcessSource {
         WriteCounters { processes: KernelFiles::default().written_by(&self.processes()), ..WriteCounters::default() }
     }
 
-    fn event_cost(&self, probed: EventCost) -> EventCost {
-        self.measured_cost().unwrap_or(probed)
+    fn event_cost(&self) -> Result<EventCost, CaptureError> {
+        self.measured_cost().map_or_else(calibrate, Ok)
     }
 
     fn processor_time(&self) -> Option<Duration> {

@@ -1,6 +1,6 @@
 //! Arguments of `ebbpool capture`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -123,7 +123,7 @@ pub(super) struct BlockDeviceArgs {
 
 /// What every capture takes.
 #[derive(Args)]
-pub(super) struct CommonArgs {
+pub(crate) struct CommonArgs {
     #[command(flatten)]
     pub(super) session: SessionArgs,
     /// Call relations and files by their numbers, and write and print no path of the server's
@@ -155,6 +155,22 @@ pub(super) struct SessionArgs {
     /// Write the trace even if more than 1 % of the events were lost
     #[arg(long)]
     pub(super) force: bool,
+}
+
+impl CommonArgs {
+    /// A capture that ends with the program.
+    pub(crate) fn until_end(output: &Path, references: u64) -> CommonArgs {
+        let session = SessionArgs {
+            seconds: Duration::MAX,
+            references,
+            at_most: 1.0,
+            output: output_path(output).to_owned(),
+            ring: ByteSize::new(16 << 20),
+            force: false,
+        };
+        let advice = AdviceArgs { advise: false, frames: None, device: None, asymmetry: None, memory_budget: None };
+        CommonArgs { session, no_names: false, advice }
+    }
 }
 
 impl SessionArgs {
@@ -206,7 +222,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1_000),

@@ -14,9 +14,15 @@ use serde_json::{Value, json};
 use crate::advise::args::ServerArg;
 
 /// A source that the command captures.
-pub(super) trait Target: CaptureSource {
+pub(crate) trait Target: CaptureSource {
     /// The server whose buffer has the captured requests.
     const SERVER: ServerArg;
+
+    /// What is to be done where nothing was requested.
+    const NOTHING: &str = "start the load, or give more --seconds";
+
+    /// True if standard output is the command's own, and not the target's.
+    const HAS_OUTPUT: bool = true;
 
     /// What the capture will do, in a sentence.
     fn sentence(&self) -> String;
@@ -54,15 +60,15 @@ pub(super) trait Target: CaptureSource {
 }
 
 /// What a capture says of the server's settings.
-pub(super) struct Captured<'a> {
+pub(crate) struct Captured<'a> {
     /// References, without those for pages that the buffer had.
-    pub(super) references: u64,
+    pub(crate) references: u64,
     /// What was written meanwhile.
-    pub(super) written: &'a WrittenBytes,
+    pub(crate) written: &'a WrittenBytes,
 }
 
 /// Facts about the target, and what the source counted.
-fn facts_with(target: Value, counts: impl Serialize) -> Value {
+pub(crate) fn facts_with(target: Value, counts: impl Serialize) -> Value {
     let mut facts = target;
     if let (Value::Object(facts), Ok(Value::Object(counts))) = (&mut facts, serde_json::to_value(counts)) {
         facts.extend(counts);
@@ -112,7 +118,7 @@ fn postgres_policy(major: u32, settings: &PostgresSettings, written: Option<&Wri
 }
 
 /// The lab's policy `sqlite` with the commits of a program, evenly spread over its references; `None` if there was none.
-fn sqlite_policy(commits: u64, references: u64) -> Result<Option<PolicySpec>, SpecError> {
+pub(crate) fn sqlite_policy(commits: u64, references: u64) -> Result<Option<PolicySpec>, SpecError> {
     let between = references.checked_div(commits);
     let spec = between.map(|between| format!("sqlite:commit={}", between.max(1)).parse());
     spec.transpose()

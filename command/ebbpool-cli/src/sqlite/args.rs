@@ -34,6 +34,7 @@ EBBPOOL_SQLITE_FILES what --only has.
 Examples:
   ebbpool sqlite run --window 30 -- python3 app.py
   ebbpool sqlite run --only home-assistant_v2.db -- hass --config /var/lib/hass
+  ebbpool sqlite run --capture app.parquet -- python3 app.py      a trace of its requests
   ebbpool sqlite run --show                       the variables, for a systemd unit")]
     Run(SqliteRunArgs),
     /// Show whether all is well with a database: its files, its log, which process has it open, and how that one is;
@@ -114,6 +115,15 @@ pub(super) struct SqliteRunArgs {
     /// Start the program also if it seems to have SQLite inside itself, or not to take a preloaded library
     #[arg(long)]
     pub(super) force: bool,
+    /// Write the requests of the program's SQLite to this trace, with FILE.json beside it, and leave its databases as they are:
+    /// the program runs without the VFS
+    #[cfg(all(feature = "capture", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["window", "log", "memory", "log_limit", "checkpoint_age", "only", "show"])]
+    pub(super) capture: Option<PathBuf>,
+    /// End the capture after this many references, such as 20M; each takes 24 bytes of memory
+    #[cfg(all(feature = "capture", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[arg(long, value_name = "N", default_value = "20M", value_parser = crate::capture::args::count, requires = "capture")]
+    pub(super) references: u64,
     /// Print the environment variables, one a line, in place of running a program
     #[arg(long, conflicts_with = "program")]
     pub(super) show: bool,

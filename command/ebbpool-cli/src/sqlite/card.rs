@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// If there is no such device, or writes do not wear it out.
 pub(super) fn card_of(args: &CardArgs) -> Result<WearingDevice, SqliteError> {
-    WearingDevice::find(&args.card).map_err(|error| SqliteError::Card(Box::new(Failure::from(error))))
+    WearingDevice::find(&args.card).map_err(|error| SqliteError::Passed(Box::new(Failure::from(error))))
 }
 
 /// Years with as many digits as they deserve.

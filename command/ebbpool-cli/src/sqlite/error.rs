@@ -20,7 +20,7 @@ pub(crate) enum SqliteError {
     #[error("cannot write standard output: {0}")]
     Output(io::Error),
     #[error("{0}")]
-    Card(Box<Failure>),
+    Passed(Box<Failure>),
     #[error(transparent)]
     OutputFile(#[from] TraceError),
     #[error(transparent)]

@@ -53,13 +53,23 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
     {
         return Err(SqliteError::NotPreloaded { path: found.path, why: found.obstacle.to_string() });
     }
+    #[cfg(all(feature = "capture", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    if let Some(output) = &args.capture {
+        let preload = (PRELOAD, preload(&library)?);
+        let captured = super::captured::run(&args.program, preload, output, args.references);
+        return captured.map_err(|failure| SqliteError::Passed(Box::new(failure)));
+    }
     // The program takes this process over, so that its signals and its exit code are its own.
     let source = Command::new(program).args(arguments).envs(variables).exec();
-    let program = program.to_string_lossy().into_owned();
-    Err(match source.kind() {
+    Err(not_started(&program.to_string_lossy(), source))
+}
+
+pub(super) fn not_started(program: &str, source: io::Error) -> SqliteError {
+    let program = program.to_owned();
+    match source.kind() {
         io::ErrorKind::NotFound => SqliteError::NoProgram { program, source },
         _ => SqliteError::Program { program, source },
-    })
+    }
 }
 
 /// The text of an environment variable, if it is set.

@@ -27,6 +27,7 @@ mod sizes {
     crate::table::table!("sizes");
 }
 mod sqlite;
+mod sqlite_capture;
 mod sqlite_check;
 mod sqlite_health;
 mod sqlite_libraries;

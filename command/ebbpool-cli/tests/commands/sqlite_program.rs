@@ -314,7 +314,7 @@ int passed_on(const char *path, void **database) { return sqlite3_open(path, dat
 
 /// Makes libsqliteX.so.0, which is the system's SQLite by another name, and so another library to the loader; and plugin.so from
 /// source that is linked with it. False, with a note, where that cannot be done.
-fn has_second_copy(scratch: &Scratch, plugin: Option<&str>) -> bool {
+pub fn has_second_copy(scratch: &Scratch, plugin: Option<&str>) -> bool {
     let copy = "import sqlite3
 path = next(line.split()[-1] for line in open('/proc/self/maps') if 'libsqlite3' in line)
 library = open(path, 'rb').read()

@@ -5,19 +5,19 @@ use crate::assembler::{Assembler, R1, R6, R7};
 use crate::event::{self, EVENT_BYTES, Maps, field};
 
 /// Kinds of events.
-pub(super) mod kind {
+pub mod kind {
     /// A page is requested.
-    pub(in super::super) const READ: u32 = 1;
+    pub const READ: u32 = 1;
     /// A page becomes dirty.
-    pub(in super::super) const DIRTY: u32 = 2;
+    pub const DIRTY: u32 = 2;
     /// A transaction that writes commits.
-    pub(in super::super) const COMMIT: u32 = 3;
+    pub const COMMIT: u32 = 3;
     /// Bytes are written to a file.
-    pub(in super::super) const WRITE: u32 = 4;
+    pub const WRITE: u32 = 4;
     /// A connection has opened a database: its pager is new.
-    pub(in super::super) const OPEN: u32 = 5;
+    pub const OPEN: u32 = 5;
     /// A connection closes a database: its pager ends.
-    pub(in super::super) const CLOSE: u32 = 6;
+    pub const CLOSE: u32 = 6;
 }
 
 /// `struct PgHdr` of `pcache.h`: its pager and its page number, the same since 2007.
