@@ -104,6 +104,11 @@ pub trait CaptureSource {
         None
     }
 
+    /// The processes whose [pace](crate::Steps) shows what a capture costs; none if the target is no program.
+    fn processes(&self) -> Vec<Process> {
+        Vec::new()
+    }
+
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
 

@@ -16,7 +16,7 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
-    WrittenBytes, WrittenCapture, capture as run_capture, ignore_stops, keep_rights_for,
+    Steps, WrittenBytes, WrittenCapture, capture as run_capture, ignore_stops, keep_rights_for,
 };
 use ebbpool_cost::escaped;
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
@@ -220,18 +220,22 @@ struct Capture {
     recorder: CaptureBuffer,
     report: SessionReport,
     cost: EventCost,
+    /// Before it, with the probes, and after it.
+    pace: [Option<f64>; 3],
 }
 
 /// Captures a source as the arguments say.
 fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> Result<Capture, Failure> {
     let limits = args.limits();
     let cost = source.event_cost()?;
+    let before = pace_of_a_second(source);
     say(&announcement(&limits, &cost));
     if STOP.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted { done: 0, all: 1, hint: "; no probe was attached" });
     }
     let mut line = CaptureLine::new(&limits);
     let mut is_reading = false;
+    let at_begin = Steps::of(&source.processes());
     let captured = run_capture(source, limits, cost, |progress| {
         if !std::mem::replace(&mut is_reading, true) {
             keep_rights(Ahead::Reading);
@@ -239,10 +243,13 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> 
         line.proceed(progress)
     });
     line.clear();
+    let with_probes = Steps::of(&source.processes()).pace_since(&at_begin);
     // Ctrl-C ends the capture, and not what follows.
-    STOP.store(false, Ordering::Relaxed);
+    let is_stopped = STOP.swap(false, Ordering::Relaxed);
     let (recorder, report) = captured?;
     say(&ending(&report));
+    let pace = [before, with_probes, if is_stopped { None } else { pace_of_a_second(source) }];
+    pace_sentence(pace).iter().for_each(|text| say(text));
     let lost = report.lost as f64 / (report.events + report.lost).max(1) as f64;
     if lost > MOST_LOST && !args.force {
         return Err(CaptureError::Nothing(format!(
@@ -254,7 +261,33 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> 
     if recorder.is_empty() {
         return Err(CaptureError::Nothing(format!("nothing was requested in this time; {if_nothing}")).into());
     }
-    Ok(Capture { recorder, report, cost })
+    Ok(Capture { recorder, report, cost, pace })
+}
+
+/// The pace of a second, or `None` once Ctrl-C was pressed.
+fn pace_of_a_second(source: &dyn CaptureSource) -> Option<f64> {
+    const PARTS: u32 = 50;
+    let before = Steps::of(&source.processes());
+    for _ in 0..if source.processes().is_empty() { 0 } else { PARTS } {
+        if STOP.load(Ordering::Relaxed) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_secs(1) / PARTS);
+    }
+    Steps::of(&source.processes()).pace_since(&before)
+}
+
+/// What the target itself shows of the cost, if it has a pace.
+fn pace_sentence(pace: [Option<f64>; 3]) -> Option<String> {
+    let shown = |pace: Option<f64>| pace.map_or("not known".into(), |pace| grouped(pace.round() as u64));
+    let [before, with_probes, after] = pace;
+    with_probes.filter(|_| before.is_some() || after.is_some())?;
+    Some(format!(
+        "pace of the target, in waits and transfers for each second of its processor time: {} before, {} with probes, {} after",
+        shown(before),
+        shown(with_probes),
+        shown(after)
+    ))
 }
 
 fn announcement(limits: &Limits, cost: &EventCost) -> String {
@@ -306,7 +339,7 @@ fn ending(report: &SessionReport) -> String {
 
 /// What every capture says of itself in the file of facts.
 fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
-    let Capture { recorder, report, cost } = capture;
+    let Capture { recorder, report, cost, pace } = capture;
     let facts = json!({
         "source": server.word(),
         "seconds": report.time.as_secs_f64(),
@@ -319,6 +352,7 @@ fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
         "overhead": report.overhead,
         "overhead_of_others": report.overhead_of_others,
         "event_ns": cost.captured.as_nanos() as u64,
+        "pace": pace,
         "written": report.written,
     });
     match facts {
@@ -492,6 +526,7 @@ mod tests {
 
     fn captured() -> Capture {
         Capture {
+            pace: [None; 3],
             recorder: CaptureBuffer::default(),
             report: SessionReport {
                 end: End::Time,

@@ -217,6 +217,10 @@ impl CaptureSource for MysqlSource {
         Some(self.server.process).filter(|process| process.is_debugged())
     }
 
+    fn processes(&self) -> Vec<Process> {
+        vec![self.server.process]
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         self.server.process.processor_time()
     }

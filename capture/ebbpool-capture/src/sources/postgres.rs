@@ -315,6 +315,10 @@ impl CaptureSource for PostgresSource {
         processes.find(|process| process.is_debugged())
     }
 
+    fn processes(&self) -> Vec<Process> {
+        self.server.process.descendants()
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         Some(self.server.process.processor_time_of_all())
     }

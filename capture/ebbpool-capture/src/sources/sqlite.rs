@@ -472,6 +472,10 @@ impl CaptureSource for SqliteSource {
         Some(self.process).filter(|process| process.is_debugged())
     }
 
+    fn processes(&self) -> Vec<Process> {
+        vec![self.process]
+    }
+
     fn processor_time(&self) -> Option<Duration> {
         self.process.processor_time()
     }

@@ -228,7 +228,7 @@ impl ProcessSource {
     fn look(&mut self, after: Duration) {
         let mut looking = std::mem::take(&mut self.looking);
         looking.run_after(after, || {
-            for process in self.processes() {
+            for process in self.followed_processes() {
                 self.names.add(open_files(process));
                 if let (Some(set), false) = (&self.followed, process.is_alive()) {
                     // Another process may get the number.
@@ -281,7 +281,7 @@ impl ProcessSource {
     }
 
     /// The processes under capture.
-    fn processes(&self) -> Vec<Process> {
+    fn followed_processes(&self) -> Vec<Process> {
         match &self.followed {
             Some(set) => {
                 // A number may be there twice if the set changes meanwhile.
@@ -382,28 +382,32 @@ impl CaptureSource for ProcessSource {
 
     fn refresh_at_last(&mut self) {
         self.refresh();
-        let mappings = self.processes().into_iter().flat_map(Process::mappings);
+        let mappings = self.followed_processes().into_iter().flat_map(Process::mappings);
         let changed: HashSet<(u64, u64)> = mappings.filter(Mapping::changes_a_file).map(|it| it.identity).collect();
         self.decoder.counts.mapped = changed.len() as u64;
     }
 
     fn is_alive(&self) -> bool {
         match self.followed {
-            Some(_) => self.processes().into_iter().any(Process::is_alive),
+            Some(_) => self.followed_processes().into_iter().any(Process::is_alive),
             None => self.lock.is_alive(),
         }
     }
 
     fn write_counters(&self) -> WriteCounters {
-        WriteCounters { processes: KernelFiles::default().written_by(&self.processes()), ..WriteCounters::default() }
+        WriteCounters { processes: KernelFiles::default().written_by(&self.followed_processes()), ..WriteCounters::default() }
     }
 
     fn event_cost(&self) -> Result<EventCost, CaptureError> {
         self.measured_cost().map_or_else(calibrate, Ok)
     }
 
+    fn processes(&self) -> Vec<Process> {
+        self.followed_processes()
+    }
+
     fn processor_time(&self) -> Option<Duration> {
-        let processes = self.processes().into_iter();
+        let processes = self.followed_processes().into_iter();
         let times = processes.filter_map(Process::processor_time);
         Some(times.sum())
     }

@@ -209,6 +209,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     // The capture began before the first count and ended after the last, so that it has the requests of two more
     // sessions, each of which requests as many pages as that between the first two.
     let facts = facts(&ebbpool, "own trace.json");
+    assert_eq!(facts["pace"].as_array().map(Vec::len), Some(3));
     let requests = facts["requests"].as_u64().expect("a number");
     let session = between - own;
     let expected = counted + session;
