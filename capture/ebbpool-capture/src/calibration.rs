@@ -21,6 +21,8 @@ pub struct EventCost {
     pub captured: Duration,
     /// For one whose page does not belong to the sample, and for a run of a program that ends without an event.
     pub left_out: Duration,
+    /// For a run in a process that is not captured.
+    pub outside: Duration,
     /// What a run takes more where the kernel has to step over the probed instruction.
     pub step: Duration,
     /// What a run takes more where the target works between two of them, and uses the processor's caches for itself.
@@ -32,7 +34,7 @@ const CALLS: u32 = 2_000;
 
 /// Bytes that are touched before each call of a measurement in which the kernel's code and data shall not be in the processor's second
 /// cache, as where a program works between two events, and the bytes of a line of a cache.
-const TOUCHED: usize = 1 << 20;
+pub(crate) const TOUCHED: usize = 1 << 20;
 const LINE: usize = 64;
 
 /// Begins with a `nop`, as USDT probes do. The kernel emulates that and needs one trap.
@@ -62,19 +64,22 @@ extern "C" fn stepped(number: u32, from: *const u64) -> u32 {
 }
 
 /// The time of a call: where one follows the other, and behind work that has filled the caches.
-pub(crate) fn times_of(call: &mut dyn FnMut(u32)) -> [Duration; 2] {
-    [0, TOUCHED].map(|bytes| {
-        let touched = vec![1u8; bytes];
-        let times = (0..CALLS).map(|number| {
-            black_box(touched.iter().step_by(LINE).fold(0u8, |sum, byte| sum ^ byte));
-            let start = Instant::now();
-            call(number);
-            start.elapsed()
-        });
-        let mut times: Vec<Duration> = times.collect();
-        times.sort_unstable();
-        times[times.len() / 2]
-    })
+pub fn times_of(call: &mut dyn FnMut(u32)) -> [Duration; 2] {
+    [0, TOUCHED].map(|bytes| time_behind(bytes, call))
+}
+
+/// The time of a call behind work that touches that many bytes.
+pub(crate) fn time_behind(bytes: usize, call: &mut dyn FnMut(u32)) -> Duration {
+    let touched = vec![1u8; bytes];
+    let times = (0..CALLS).map(|number| {
+        black_box(touched.iter().step_by(LINE).fold(0u8, |sum, byte| sum ^ byte));
+        let start = Instant::now();
+        call(number);
+        start.elapsed()
+    });
+    let mut times: Vec<Duration> = times.collect();
+    times.sort_unstable();
+    times[times.len() / 2]
 }
 
 /// What the program of the calibration reads of this process.
@@ -102,7 +107,7 @@ fn program(address: u64, channel: &Channel) -> Vec<u64> {
 pub fn calibrate() -> Result<EventCost, CaptureError> {
     let ([captured, left_out], cold) = cost_at(probed)?;
     let ([with_step, _], _) = cost_at(stepped)?;
-    Ok(EventCost { captured, left_out, step: with_step.saturating_sub(captured), cold })
+    Ok(EventCost { captured, left_out, outside: left_out, step: with_step.saturating_sub(captured), cold })
 }
 
 /// What a probe of this function costs, for an event that is handed over and for one that is left out, and what it costs more behind

@@ -73,6 +73,8 @@ pub(crate) struct Maps {
     pub(crate) limit: i32,
     /// Runs in processes that are not captured, by process.
     pub(crate) others: i32,
+    /// The same where all processes of the machine run into a program, and a map by process would cost them more: by [slot](SLOTS).
+    pub(crate) outside: i32,
     /// Runs in those that are, by processor.
     pub(crate) runs: i32,
     /// Where those of a place are counted whose instruction the kernel emulates, or steps over.
@@ -101,7 +103,7 @@ pub(crate) fn count_run(program: &mut Assembler, maps: Maps) {
         .add_atomically(R1, maps.of_place, R2);
 }
 
-/// Slots of the map `left_out`, a word each. Processes whose numbers have the same lower bits share one.
+/// Slots of the maps `left_out` and `outside`, a word each. Processes whose numbers have the same lower bits share one.
 pub(crate) const SLOTS: u32 = 1 << 14;
 
 /// Begins a uprobe's program: R6 is its context. The program ends at once if the processor is not at `address`, as in another
@@ -225,6 +227,20 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
     if program.is_wanted("other") {
         program.label("other");
         count_other(program, maps);
+    }
+    if program.is_wanted("outside") {
+        program
+            .label("outside")
+            .call(Helper::CurrentPidTgid)
+            .shift_right(R0, 32)
+            .and_value(R0, SLOTS as i32 - 1)
+            .shift_left(R0, 3)
+            .map_value(R1, maps.outside, 0)
+            .add(R1, R0)
+            .set(R2, 1)
+            .add_atomically(R1, 0, R2)
+            .set(R0, 0)
+            .exit();
     }
     let remembers = program.is_wanted("left out");
     if remembers {

@@ -197,7 +197,7 @@ pub(crate) struct ProcessSet(OwnedFd);
 
 impl ProcessSet {
     /// The most processes of a set.
-    const MOST: u32 = 1 << 14;
+    pub(crate) const MOST: u32 = 1 << 14;
 
     /// An empty set.
     pub(crate) fn new() -> io::Result<ProcessSet> {

@@ -10,6 +10,7 @@ use crate::foreign::ProgramFile;
 use crate::kernel::{self, Probe, ProgramKind, RunsOfOthers, SharedNumbers};
 use crate::ring::BpfRingBuffer;
 use crate::session::EventStream;
+use crate::target::Process;
 
 /// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
 /// remove, and a hostile program may name any number.
@@ -41,6 +42,7 @@ pub(crate) struct Channel {
     lost: SharedNumbers<1>,
     limit: SharedNumbers<1>,
     others: RunsOfOthers,
+    outside: SharedNumbers<{ SLOTS as usize }>,
     runs: SharedNumbers<{ PROCESSORS * WORDS }>,
     left_out: OwnedFd,
 }
@@ -59,6 +61,7 @@ impl Channel {
             lost,
             limit,
             others: RunsOfOthers::new().map_err(failed)?,
+            outside: SharedNumbers::new().map_err(failed)?,
             runs: SharedNumbers::new().map_err(failed)?,
             left_out: kernel::create_words(SLOTS).map_err(failed)?,
         })
@@ -70,6 +73,7 @@ impl Channel {
             lost: self.lost.descriptor(),
             limit: self.limit.descriptor(),
             others: self.others.descriptor(),
+            outside: self.outside.descriptor(),
             runs: self.runs.descriptor(),
             of_place: EMULATED,
             left_out: self.left_out.as_raw_fd(),
@@ -194,7 +198,19 @@ impl EventStream for Probes {
     }
 
     fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {
-        self.channel.others.get()
+        let mut others = self.channel.others.get();
+        let mut runs = self.channel.outside.get().unwrap_or([0; SLOTS as usize]);
+        // The command itself makes system calls.
+        let own = Process::current().0;
+        runs[own as usize % runs.len()] = 0;
+        if runs.iter().any(|runs| *runs > 0) {
+            // Of two that share a slot the first one gets both.
+            others.extend(Process::all().into_iter().filter_map(|Process(process)| {
+                let runs = std::mem::take(&mut runs[process as usize % runs.len()]);
+                (runs > 0).then_some((process, [runs, 0]))
+            }));
+        }
+        others
     }
 
     fn limit_sample(&self, limit: u64) -> Result<(), CaptureError> {

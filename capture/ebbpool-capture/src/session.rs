@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use serde::Serialize;
 
 use crate::calibration::{EventCost, calibrate};
 use crate::error::CaptureError;
@@ -202,6 +203,15 @@ pub enum End {
     Overhead,
 }
 
+/// What a process pays that is not captured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OtherCost {
+    /// Its number.
+    pub process: i32,
+    /// The share of its processor time.
+    pub overhead: f64,
+}
+
 /// What a capture was like.
 #[derive(Clone, Debug)]
 pub struct SessionReport {
@@ -226,6 +236,8 @@ pub struct SessionReport {
     /// The share of the processor time of processes that are not captured and ran into probes which these took; `None` if there are
     /// none.
     pub overhead_of_others: Option<f64>,
+    /// Those of them of whose time most was taken, the one that paid most first.
+    pub others: Vec<OtherCost>,
     /// What the target and the device below its files wrote meanwhile.
     pub written: WrittenBytes,
 }
@@ -334,7 +346,7 @@ pub fn capture(
     session.source.refresh_at_last();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
-    let overhead_of_others = session.overhead_of_others(&first);
+    let (overhead_of_others, others) = session.cost_of_others(&first);
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
@@ -353,6 +365,7 @@ pub fn capture(
         sample: session.sample,
         overhead,
         overhead_of_others,
+        others,
         written: WrittenBytes::between(&before, &after, counted, time),
     };
     Ok((session.recorder, report))
@@ -463,39 +476,43 @@ impl Session<'_> {
         others.map(|(process, runs)| (process, (runs, Process(process).processor_time().unwrap_or_default())))
     }
 
-    /// Processor time that programs took in processes that are not captured since `mark`, and all that these used.
-    fn time_of_others(&self, mark: &Mark) -> (Duration, Duration) {
-        let (mut ours, mut used) = (Duration::ZERO, Duration::ZERO);
-        for (process, (runs, time)) in self.others() {
+    /// Processor time that programs took in each process that is not captured since `mark`, and all that it used.
+    fn times_of_others(&self, mark: &Mark) -> Vec<(i32, Duration, Duration)> {
+        let times = self.others().filter_map(|(process, (runs, time))| {
             let at_mark = mark.others.get(&process);
             let runs_before = at_mark.map_or([0, 0], |(runs, _)| *runs);
             let runs = [0, 1].map(|at| runs[at].saturating_sub(runs_before[at]));
-            if runs != [0, 0] {
-                let before = at_mark.map(|(_, time)| *time).or_else(|| self.others_before.get(&process).copied());
-                let time = used_since(time, before, mark.at.elapsed());
-                ours += self.time_of_runs(runs, time);
-                used += time;
-            }
-        }
-        // Of one that has ended the time is not known.
-        (ours, used.max(ours))
+            let before = at_mark.map(|(_, time)| *time).or_else(|| self.others_before.get(&process).copied());
+            let used = used_since(time, before, mark.at.elapsed());
+            let ours = self.time_of_runs(runs, used, self.cost.outside);
+            // Of one that has ended the time is not known.
+            (runs != [0, 0]).then(|| (process, ours, used.max(ours)))
+        });
+        times.collect()
     }
 
-    /// The share of the processor time of processes that are not captured which their runs took since `mark`.
-    fn overhead_of_others(&self, mark: &Mark) -> Option<f64> {
-        let (ours, used) = self.time_of_others(mark);
-        (ours > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
+    /// What others pay since `mark`, in all, and by those that pay most.
+    fn cost_of_others(&self, mark: &Mark) -> (Option<f64>, Vec<OtherCost>) {
+        /// The most processes that are named.
+        const MOST: usize = 10;
+        let mut times = self.times_of_others(mark);
+        times.sort_unstable_by_key(|(_, ours, _)| std::cmp::Reverse(*ours));
+        let share = |ours: Duration, used: Duration| ours.as_secs_f64() / used.as_secs_f64();
+        let (ours, used) = sum_of(&times);
+        let costs = times.iter().take(MOST).filter(|(_, ours, _)| *ours > Duration::ZERO);
+        let costs = costs.map(|(process, ours, used)| OtherCost { process: *process, overhead: share(*ours, *used) });
+        ((ours > Duration::ZERO).then(|| share(ours, used)), costs.collect())
     }
 
-    /// Processor time of runs that end without an event, at places that the kernel emulates and at those that it steps over, in
+    /// Processor time of runs, each of which takes `run` where it ends without an event, at places that the kernel emulates and at those that it steps over, in
     /// processes that used this processor time.
-    fn time_of_runs(&self, [emulated, stepped]: [u64; 2], used: Duration) -> Duration {
+    fn time_of_runs(&self, [emulated, stepped]: [u64; 2], used: Duration, run: Duration) -> Duration {
         /// Own work between two runs, in seconds: with less the kernel's code is still in the caches, with more it is not.
         const WARM: f64 = 2e-6;
         const COLD: f64 = 10e-6;
-        let EventCost { left_out, step, cold, .. } = self.cost;
+        let EventCost { step, cold, .. } = self.cost;
         let runs = (emulated + stepped) as f64;
-        let warm = left_out.mul_f64(runs) + step.mul_f64(stepped as f64);
+        let warm = run.mul_f64(runs) + step.mul_f64(stepped as f64);
         let between = used.saturating_sub(warm).as_secs_f64() / runs.max(1.0);
         warm + cold.mul_f64(runs * ((between - WARM) / (COLD - WARM)).clamp(0.0, 1.0))
     }
@@ -517,7 +534,7 @@ impl Session<'_> {
         let more = self.cost.captured.saturating_sub(self.cost.left_out).mul_f64(captured);
         // Programs without counted runs hand over all that they see.
         let uncounted = (captured - (runs[0] + runs[1]) as f64).max(0.0);
-        self.time_of_runs(runs, used) + more + self.cost.left_out.mul_f64(uncounted)
+        self.time_of_runs(runs, used, self.cost.left_out) + more + self.cost.left_out.mul_f64(uncounted)
     }
 
     /// The share of the target's processor time that its events took since `mark`.
@@ -548,7 +565,7 @@ impl Session<'_> {
 
     /// True if processes that are not captured pay more than allowed since `mark`. No sample makes their runs cheaper.
     fn cost_others_too_much(&self, mark: &Mark) -> bool {
-        let (ours, used) = self.time_of_others(mark);
+        let (ours, used) = sum_of(&self.times_of_others(mark));
         self.is_noticed(ours, mark) && ours.as_secs_f64() > self.limits.overhead * used.as_secs_f64()
     }
 
@@ -589,6 +606,11 @@ impl Session<'_> {
             self.recorder.retain(|object, page| source.sample_position(object, page).is_none_or(|at| at < limit));
         }
     }
+}
+
+/// Processor time that was taken of all processes, and what they used.
+fn sum_of(times: &[(i32, Duration, Duration)]) -> (Duration, Duration) {
+    times.iter().fold((Duration::ZERO, Duration::ZERO), |sum, (_, ours, used)| (sum.0 + *ours, sum.1 + *used))
 }
 
 /// Processor time that a process used since a moment: of one whose time then is not known at most that of one processor, and not that of

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use ebbpool_capture::CaptureSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
@@ -341,6 +342,44 @@ fn files_of_one_number_are_different_ones() {
     }
     assert!(names.iter().any(|name| name.contains("/run-")), "{names:?}");
     child.end();
+}
+
+#[test]
+fn child_that_makes_system_calls() {
+    work_on_request(|_| {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            for _ in 0..1000 {
+                let _ = rustix::process::getppid();
+            }
+        }
+        Vec::new()
+    });
+}
+
+/// Where programs run at the ends of system calls, all processes pay; at the ends of functions for files these calls do not.
+#[test]
+fn what_other_processes_pay_is_stated_by_process() {
+    let Some(cost) = cost() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mut idle, mut busy] = ["one", "other"].map(|name| {
+        let own = folder.path().join(name);
+        fs::create_dir(&own).expect("a folder");
+        let mut child = OwnedChild::of_test("child_that_makes_system_calls", &own);
+        child.wait_for("ready");
+        child
+    });
+    let mut source = ProcessSource::open(idle.pid(), PAGE, false).expect("a source");
+    let done = folder.path().join("other/done");
+    let all_pay = source.description().contains("all processes pay");
+    let (_, report) = capture_work(&mut source, cost, RING, &mut || busy.send("start"), &|| done.exists());
+    let found = report.others.iter().find(|other| other.process == busy.pid());
+    // A system call that does nothing takes less than what it is slowed down by.
+    assert_eq!(found.is_some_and(|other| other.overhead > 0.3), all_pay, "{:?}", report.others);
+    assert!(report.others.iter().all(|other| other.process != idle.pid()));
+    busy.end();
+    idle.send("start");
+    idle.end();
 }
 
 #[test]

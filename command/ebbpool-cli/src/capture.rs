@@ -325,6 +325,9 @@ fn ending(report: &SessionReport) -> String {
     }
     if let Some(overhead) = report.overhead_of_others {
         cost += &format!(" and {:.1} % of that of other processes that ran into its probes", 100.0 * overhead);
+        if let Some(most) = report.others.first() {
+            cost += &format!(" (process {}: {:.1} %)", most.process, 100.0 * most.overhead);
+        }
     }
     format!(
         "captured {:.1} s{cost}{why}: {} events, {} lost, ring at most {:.1} % full; probes on in {:.0} ms, off in {:.0} ms",
@@ -351,6 +354,7 @@ fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
         "sample": report.sample,
         "overhead": report.overhead,
         "overhead_of_others": report.overhead_of_others,
+        "others": report.others,
         "event_ns": cost.captured.as_nanos() as u64,
         "pace": pace,
         "written": report.written,
@@ -539,6 +543,7 @@ mod tests {
                 sample: 1.0,
                 overhead: None,
                 overhead_of_others: None,
+                others: Vec::new(),
                 written: WrittenBytes {
                     seconds: 1.5,
                     page_bytes: Some(8192),
@@ -547,7 +552,13 @@ mod tests {
                     device: Some(WrittenDevice { name: "sda".into(), bytes: 12288 }),
                 },
             },
-            cost: EventCost { captured: Duration::ZERO, left_out: Duration::ZERO, step: Duration::ZERO, cold: Duration::ZERO },
+            cost: EventCost {
+                captured: Duration::ZERO,
+                left_out: Duration::ZERO,
+                outside: Duration::ZERO,
+                step: Duration::ZERO,
+                cold: Duration::ZERO,
+            },
         }
     }
 

@@ -22,6 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub use hooks::Rehearsal;
 pub(crate) use hooks::{begin, watch_files};
 
 use crate::sync::lock;
@@ -305,6 +306,11 @@ impl RequestRing {
         put.wrapping_sub(taken) as f64 / self.words as f64
     }
 
+    /// Words that programs have put there so far.
+    pub fn put_so_far(&self) -> u64 {
+        self.counter(Counter::Put).load(Ordering::Relaxed)
+    }
+
     /// Words that found no room.
     pub fn lost(&self) -> u64 {
         self.counter(Counter::Lost).load(Ordering::Relaxed)
@@ -323,27 +329,6 @@ impl RequestRing {
     /// Databases of which nothing is recorded, since their names found no room.
     pub fn unnamed(&self) -> u64 {
         self.counter(Counter::Unnamed).load(Ordering::Relaxed)
-    }
-
-    /// The time that a word takes, by putting many.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new).
-    pub fn time_of_word() -> io::Result<Duration> {
-        const WORDS: u32 = 1 << 16;
-        let ring = RequestRing::new(1 << 20)?;
-        // The second time all memory is there.
-        let mut taken = Duration::ZERO;
-        for _ in 0..2 {
-            let begun = Instant::now();
-            for page in 0..WORDS {
-                ring.put(Word { kind: kind::REQUEST, cache: 1, page });
-            }
-            taken = begun.elapsed();
-            ring.counter(Counter::Put).store(0, Ordering::Relaxed);
-        }
-        Ok(taken / WORDS)
     }
 }
 

@@ -21,7 +21,7 @@ use super::file_event::{FileEvent, check_page_size, kind};
 use super::open_files::{FileNames, SeenFile, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
-use crate::calibration::{EventCost, calibrate, times_of};
+use crate::calibration::{EventCost, TOUCHED, calibrate, time_behind};
 use crate::error::CaptureError;
 use crate::event::Maps;
 use crate::foreign;
@@ -60,6 +60,8 @@ pub struct ProcessCounts {
     pub unseen: u64,
     /// Files that the processes change by what they write to memory, at the end of the capture: these writes are not seen.
     pub mapped: u64,
+    /// True if there were more processes than are followed.
+    pub has_more_processes: bool,
 }
 
 /// Decodes the events of processes.
@@ -228,7 +230,9 @@ impl ProcessSource {
     fn look(&mut self, after: Duration) {
         let mut looking = std::mem::take(&mut self.looking);
         looking.run_after(after, || {
-            for process in self.followed_processes() {
+            let processes = self.followed_processes();
+            self.decoder.counts.has_more_processes |= processes.len() >= ProcessSet::MOST as usize;
+            for process in processes {
                 self.names.add(open_files(process));
                 if let (Some(set), false) = (&self.followed, process.is_alive()) {
                     // Another process may get the number.
@@ -259,25 +263,40 @@ impl ProcessSource {
         programs
     }
 
-    /// What the programs cost this process: for a byte that it reads of a file, and for one that is of none.
+    /// What the programs cost this process: for a byte that it reads of a file, for one that is of none, and if it is not captured.
     fn measured_cost(&self) -> Option<EventCost> {
+        /// Other work disturbs a measurement, and seldom two of them.
+        const ROUNDS: usize = 2;
         let (file, device) = (foreign::own_program()?, foreign::zeros()?);
-        let read = |from: &OwnedFd| {
-            times_of(&mut |_| {
+        let read = |from: &OwnedFd, touched: usize| {
+            time_behind(touched, &mut |_| {
                 let _ = rustix::io::pread(from, &mut [0u8; 1], 0);
             })
         };
-        let bare = [read(&file), read(&device)];
+        let times = || [read(&file, 0), read(&device, 0), read(&file, TOUCHED)];
+        let least = |one: [Duration; 3], other: [Duration; 3]| [0, 1, 2].map(|at| one[at].min(other[at]));
+        let mut all = [[Duration::MAX; 3]; 3];
+        for _ in 0..ROUNDS {
+            let bare = times();
+            let outside = {
+                let _probes = self.probes_of(NO_PROCESS)?;
+                times()
+            };
+            let _probes = self.probes_of(Process::current().0)?;
+            all = [least(all[0], bare), least(all[1], outside), least(all[2], times())];
+        }
+        let [bare, outside, with] = all;
+        let more = |with: [Duration; 3]| [0, 1, 2].map(|at| with[at].saturating_sub(bare[at]));
+        let ([captured, left_out, behind_work], [_, outside, _]) = (more(with), more(outside));
+        let cold = behind_work.saturating_sub(captured);
+        Some(EventCost { captured, left_out, outside, step: Duration::ZERO, cold })
+    }
+
+    /// The programs for a process, attached.
+    fn probes_of(&self, process: i32) -> Option<Box<dyn EventStream>> {
         let channel = Channel::new(16 << 20).ok()?;
-        let programs = self.programs(channel.maps(), Followed::One(Process::current().0));
-        let _probes = Probes::watch(channel, &programs).ok()?;
-        let more = |from: &OwnedFd, bare: [Duration; 2]| {
-            let with = read(from);
-            [0, 1].map(|at| with[at].saturating_sub(bare[at]))
-        };
-        let [captured, behind_work] = more(&file, bare[0]);
-        let [left_out, _] = more(&device, bare[1]);
-        Some(EventCost { captured, left_out, step: Duration::ZERO, cold: behind_work.saturating_sub(captured) })
+        let programs = self.programs(channel.maps(), Followed::One(process));
+        Probes::watch(channel, &programs).ok()
     }
 
     /// The processes under capture.
@@ -338,6 +357,9 @@ fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
         _ => Ok(()),
     }
 }
+
+/// No process has this number.
+const NO_PROCESS: i32 = -1;
 
 impl CaptureSource for ProcessSource {
     fn attach(&mut self, ring_bytes: u32) -> Result<Box<dyn EventStream>, CaptureError> {
@@ -425,8 +447,15 @@ mod tests {
             let event = FileEvent { kind: event_kind, ..event };
             decoder.record(&event, &mut recorder);
         }
-        let expected =
-            ProcessCounts { reads: 1, writes: 2, read_bytes: 200, written_bytes: 400, syncs: 1, unseen: 1, mapped: 0 };
+        let expected = ProcessCounts {
+            reads: 1,
+            writes: 2,
+            read_bytes: 200,
+            written_bytes: 400,
+            syncs: 1,
+            unseen: 1,
+            ..ProcessCounts::default()
+        };
         assert_eq!(decoder.counts, expected);
         assert_eq!((recorder.len(), recorder.writes()), (6, 4));
         assert_eq!(recorder.objects[0].key, [8 << 20 | 1, 9, 5, 0]);

@@ -131,6 +131,7 @@ pub fn capture_work(
     is_done: &dyn Fn() -> bool,
 ) -> (CaptureBuffer, SessionReport) {
     let limits = Limits { time: PATIENCE, overhead: f64::INFINITY, ring_bytes, ..Limits::default() };
+    let cost = source.event_cost().unwrap_or(cost);
     let (mut started, mut rounds_after) = (None, 0);
     let captured = capture(source, limits, cost, |_| {
         let started = started.get_or_insert_with(|| {

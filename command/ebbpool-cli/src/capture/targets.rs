@@ -247,7 +247,8 @@ impl Target for ProcessSource {
                 counts.mapped
             )
         });
-        let all: Vec<String> = [unseen, mapped].into_iter().flatten().collect();
+        let more = counts.has_more_processes.then(|| "processes beyond the first 16,384 are not in the trace".into());
+        let all: Vec<String> = [unseen, mapped, more].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 use ebbpool_capture::sources::sqlite::{SqliteDecoder, files_with_sqlite, kind};
 use ebbpool_capture::{
     CaptureBuffer, CaptureError, CaptureSource, CapturedTrace, CountedWrites, EventCost, EventStream, NamedObject, PageEvent,
-    Process,
+    Process, times_of,
 };
 use ebbpool_lab::{PolicySpec, SpecError};
 use ebbpool_sqlite::preload::LIBRARY;
-use ebbpool_sqlite::requests::{self, RecordedDatabase, RequestRing, VARIABLE, Word};
+use ebbpool_sqlite::requests::{self, RecordedDatabase, Rehearsal, RequestRing, VARIABLE, Word};
 use serde_json::{Value, json};
 
 use crate::advise::args::ServerArg;
@@ -116,6 +116,10 @@ impl EventStream for Words {
         self.0.lost()
     }
 
+    fn runs(&self) -> [u64; 2] {
+        [self.0.put_so_far(), 0]
+    }
+
     /// The memory bounds what waits, and no one waits for the end but the user, whose program has ended.
     fn reading_at_last(&self) -> Duration {
         Duration::from_secs(60)
@@ -145,9 +149,19 @@ impl CaptureSource for InsideSqlite {
     }
 
     fn event_cost(&self) -> Result<EventCost, CaptureError> {
-        let word = RequestRing::time_of_word().map_err(|error| failed("share memory", error))?;
-        // SQLite calls its cache through one function more, also when it gives the page back.
-        Ok(EventCost { captured: 2 * word, left_out: 2 * word, step: Duration::ZERO, cold: Duration::ZERO })
+        /// Requests that are measured together, since one takes less than the clock can say.
+        const TOGETHER: u32 = 64;
+        let rehearsal = Rehearsal::new().map_err(|error| failed("share memory", error))?;
+        let times = |is_recorded: bool| {
+            let of = |requests: u32| {
+                times_of(&mut |call| (0..requests).for_each(|number| rehearsal.request(call * requests + number, is_recorded)))
+            };
+            let ([many, _], [_, behind_work]) = (of(TOGETHER), of(1));
+            [many / TOGETHER, behind_work]
+        };
+        let (with, bare) = (times(true), times(false));
+        let [hot, cold] = [0, 1].map(|at| with[at].saturating_sub(bare[at]));
+        Ok(EventCost { captured: hot, left_out: hot, outside: hot, step: Duration::ZERO, cold: cold.saturating_sub(hot) })
     }
 
     fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {

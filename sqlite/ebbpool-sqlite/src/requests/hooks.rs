@@ -563,3 +563,65 @@ passed_on! {
     truncate => xTruncate(limit: c_uint) -> ();
     shrink => xShrink() -> ();
 }
+
+/// A cache that does nothing, to measure what a request takes more where it is recorded.
+pub struct Rehearsal {
+    cache: Box<Cache>,
+}
+
+unsafe extern "C" fn found(cache: *mut c_void, _page: c_uint, _make: c_int) -> *mut c_void {
+    cache
+}
+
+unsafe extern "C" fn given_back(_cache: *mut c_void, _page: *mut c_void, _discard: c_int) {}
+
+impl Rehearsal {
+    /// A cache in this process.
+    ///
+    /// # Errors
+    ///
+    /// The system's, if there is no memory to share.
+    pub fn new() -> std::io::Result<Rehearsal> {
+        let ring: &'static RequestRing = Box::leak(Box::new(RequestRing::new(1 << 20)?));
+        let real: &'static CacheMethods = Box::leak(Box::new(CacheMethods {
+            iVersion: 1,
+            pArg: std::ptr::null_mut(),
+            xInit: std::ptr::null(),
+            xShutdown: std::ptr::null(),
+            xCreate: create::<0>,
+            xCachesize: set_size,
+            xPagecount: page_count,
+            xFetch: found,
+            xUnpin: given_back,
+            xRekey: rekey,
+            xTruncate: truncate,
+            xDestroy: destroy,
+            xShrink: shrink,
+        }));
+        let request = Word { kind: kind::REQUEST, cache: 1, page: 0 }.whole();
+        let inner = std::ptr::dangling_mut::<c_void>();
+        let cache =
+            Cache { inner, real, ring, request: Cell::new(request), number: Cell::new(None), page_size: 0, file: Cell::new(0) };
+        Ok(Rehearsal { cache: Box::new(cache) })
+    }
+
+    /// Requests a page and gives it back, as SQLite does by a table of functions: one that records, or the one below it.
+    #[inline(never)]
+    pub fn request(&self, page: u32, is_recorded: bool) {
+        let this: *mut c_void = (&raw const *self.cache).cast_mut().cast();
+        let (fetch, unpin) = match is_recorded {
+            true => (fetch as unsafe extern "C" fn(_, _, _) -> _, unpin as unsafe extern "C" fn(_, _, _)),
+            false => (self.cache.real.xFetch, self.cache.real.xUnpin),
+        };
+        // SAFETY: the cache lives, and the functions below use it only as an address.
+        unsafe {
+            let page = fetch(this, page, 1);
+            unpin(this, page, 0);
+        }
+        let ring = self.cache.ring;
+        if page.is_multiple_of(256) {
+            let put = ring.counter(Counter::Put).load(std::sync::atomic::Ordering::Relaxed);
+            ring.counter(Counter::Taken).store(put, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}

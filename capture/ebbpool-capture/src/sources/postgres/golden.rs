@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::event::{Maps, Owner};
 use crate::operands::operands;
 
-const MAPS: Maps = Maps { ring: 3, lost: 4, limit: 5, others: 6, left_out: 7, runs: 8, of_place: 0 };
+const MAPS: Maps = Maps { ring: 3, lost: 4, limit: 5, others: 6, outside: 9, left_out: 7, runs: 8, of_place: 0 };
 
 fn probe(arch: Arch, address: u64) -> ServerProbe {
     ServerProbe {

@@ -166,12 +166,12 @@ pub(super) enum Followed {
     Set(i32),
 }
 
-/// Begins a program: R6 is its context. It ends at once in other processes.
-fn begin(program: &mut Assembler, followed: Followed, maps: Option<Maps>) {
+/// Begins a program: R6 is its context. In other processes it goes on at `outside`.
+fn begin(program: &mut Assembler, followed: Followed, maps: Option<Maps>, outside: &'static str) {
     program.copy(R6, R1).call(Helper::CurrentPidTgid).shift_right(R0, 32);
     match followed {
         Followed::One(process) => {
-            program.jump_unless_value(R0, process, "out");
+            program.jump_unless_value(R0, process, outside);
         }
         Followed::Set(map) => {
             program
@@ -180,7 +180,7 @@ fn begin(program: &mut Assembler, followed: Followed, maps: Option<Maps>) {
                 .copy(R2, R10)
                 .add_value(R2, slot::NUMBER.into())
                 .call(Helper::MapLookup)
-                .jump_if_value(R0, 0, "out");
+                .jump_if_value(R0, 0, outside);
         }
     }
     if let Some(maps) = maps {
@@ -291,7 +291,7 @@ fn transfer_end(function: &KernelFunction, kind: i32, maps: Maps, followed: Foll
     let at = |name| function.argument(name).unwrap_or(0);
     let mut program = Assembler::default();
     let p = &mut program;
-    begin(p, followed, Some(maps));
+    begin(p, followed, Some(maps), "out");
     p.load64(R8, R6, function.result()).jump_if_at_most(R8, 0, "out").load64(R9, R6, at("pos"));
     clear(p, &slot::ALL);
     to_stack(p, slot::POSITION, 8, R9, 0);
@@ -313,7 +313,7 @@ fn counted_end(
 ) -> Vec<u64> {
     let mut program = Assembler::default();
     let p = &mut program;
-    begin(p, followed, Some(maps));
+    begin(p, followed, Some(maps), "out");
     // Calls that transfer nothing are none that are not seen.
     let least = if kind == kind::SYNC { 0 } else { 1 };
     p.load64(R8, R6, function.result()).jump_if_at_most(R8, least - 1, "out");
@@ -335,7 +335,7 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
     let calls = Calls::for_arch(arch);
     let mut program = Assembler::default();
     let p = &mut program;
-    begin(p, followed, Some(maps));
+    begin(p, followed, Some(maps), "outside");
     // R8 is the result, which is negative for an error; R9 the address of the registers.
     p.load64(R8, R6, 8).jump_if_at_most(R8, -1, "out").load64(R9, R6, 0);
     clear(p, &slot::ALL);
@@ -379,7 +379,7 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
 pub(super) fn ring_submission(maps: Maps, followed: Followed, layout: &FileLayout, ring: &RingLayout) -> Vec<u64> {
     let mut program = Assembler::default();
     let p = &mut program;
-    begin(p, followed, Some(maps));
+    begin(p, followed, Some(maps), "out");
     p.load64(R9, R6, 0);
     clear(p, &slot::ALL);
     to_stack(p, slot::NUMBER, 1, R9, ring.operation);
@@ -459,7 +459,7 @@ pub(super) fn fork(followed: i32, layout: &FileLayout) -> Vec<u64> {
     const ANY: i32 = 0;
     let mut program = Assembler::default();
     let p = &mut program;
-    begin(p, Followed::Set(followed), None);
+    begin(p, Followed::Set(followed), None, "out");
     p.load64(R9, R6, 8);
     clear(p, &[slot::DESCRIPTOR, slot::SCRATCH]);
     to_stack(p, slot::DESCRIPTOR, 4, R9, layout.process);
