@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,18 +15,25 @@ EBBPOOL = Path(os.environ.get("EBBPOOL", ROOT / "target/release/ebbpool"))
 LEAST = 1000
 
 
-def start(server: str, pid: int, output: Path) -> subprocess.Popen[str]:
-    """Starts `ebbpool capture SERVER` on a process, and waits until it captures."""
-    command = [str(EBBPOOL), "capture", server, "--pid", str(pid), "--seconds", "3000", "--references", "100M"]
-    command += ["--at-most", "100%", "--ring", "256MiB", "-o", str(output)]
+def start(source: str, of: int | str, output: Path, program: Path = EBBPOOL) -> subprocess.Popen[str]:
+    """Starts `ebbpool capture SOURCE` on a process or a device, and waits until it captures. It ends for no cost."""
+    command = [str(program), "capture", source, *(["--pid", str(of)] if isinstance(of, int) else [of])]
+    command += ["--seconds", "3000", "--references", "100M", "--at-most", "1000%", "--ring", "256MiB", "-o", str(output)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("captures for"):
-            break
-    # The probes are attached some tens of milliseconds later.
-    time.sleep(1.0)
-    return process
+    said = []
+    try:
+        for line in process.stderr:
+            if line.startswith("captures for"):
+                # The probes are attached some tens of milliseconds later.
+                time.sleep(1.0)
+                return process
+            said.append(line)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    sys.exit(f"the capture has not begun: {''.join(said)}")
 
 
 def predict(trace: Path, policy: str, frames: int, warmup: int, new_pages: int) -> tuple[int, int]:
