@@ -184,6 +184,19 @@ impl KernelTypes {
         })
     }
 
+    /// Bytes of a structure.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Kernel`] if there is no such structure.
+    pub fn size(&self, structure: &str) -> Result<i32, CaptureError> {
+        let size = self.structures.get(structure.as_bytes()).and_then(|&at| self.number(at + 8));
+        size.and_then(|size| i32::try_from(size).ok()).ok_or_else(|| CaptureError::Kernel {
+            attempt: "be read as expected".into(),
+            detail: format!("its types have no {structure}"),
+        })
+    }
+
     fn within(&self, mut at: usize, member: &[u8], depth: u32, members: &mut u32) -> Option<i32> {
         for _ in 0..DEEPEST {
             let is_alias = matches!(kind_of(self.number(at + 4)?), kind::TYPEDEF..=kind::RESTRICT | kind::TYPE_TAG);

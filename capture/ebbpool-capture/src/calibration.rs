@@ -25,6 +25,8 @@ pub struct EventCost {
     pub outside: Duration,
     /// What a run takes more where the kernel has to step over the probed instruction.
     pub step: Duration,
+    /// What a run takes more that looks at the file of a call.
+    pub looked: Duration,
     /// What a run takes more where the target works between two of them, and uses the processor's caches for itself.
     pub cold: Duration,
 }
@@ -64,12 +66,12 @@ extern "C" fn stepped(number: u32, from: *const u64) -> u32 {
 }
 
 /// The time of a call: where one follows the other, and behind work that has filled the caches.
-pub fn times_of(call: &mut dyn FnMut(u32)) -> [Duration; 2] {
+pub(crate) fn times_of(call: &mut dyn FnMut(u32)) -> [Duration; 2] {
     [0, TOUCHED].map(|bytes| time_behind(bytes, call))
 }
 
 /// The time of a call behind work that touches that many bytes.
-pub(crate) fn time_behind(bytes: usize, call: &mut dyn FnMut(u32)) -> Duration {
+pub fn time_behind(bytes: usize, call: &mut dyn FnMut(u32)) -> Duration {
     let touched = vec![1u8; bytes];
     let times = (0..CALLS).map(|number| {
         black_box(touched.iter().step_by(LINE).fold(0u8, |sum, byte| sum ^ byte));
@@ -107,7 +109,14 @@ fn program(address: u64, channel: &Channel) -> Vec<u64> {
 pub fn calibrate() -> Result<EventCost, CaptureError> {
     let ([captured, left_out], cold) = cost_at(probed)?;
     let ([with_step, _], _) = cost_at(stepped)?;
-    Ok(EventCost { captured, left_out, outside: left_out, step: with_step.saturating_sub(captured), cold })
+    Ok(EventCost {
+        captured,
+        left_out,
+        outside: left_out,
+        step: with_step.saturating_sub(captured),
+        looked: Duration::ZERO,
+        cold,
+    })
 }
 
 /// What a probe of this function costs, for an event that is handed over and for one that is left out, and what it costs more behind

@@ -90,9 +90,16 @@ pub(crate) const WORDS: usize = 8;
 /// Places whose instruction the kernel emulates, and those over which it steps.
 pub(crate) const EMULATED: i16 = 0;
 pub(crate) const STEPPED: i16 = 8;
+/// Runs that look at the file of a call, which are counted as runs, too.
+pub(crate) const LOOKED: i16 = 16;
 
 /// Counts a run in a captured process, which may end without an event. R6 to R9 remain.
 pub(crate) fn count_run(program: &mut Assembler, maps: Maps) {
+    count_at(program, maps, maps.of_place);
+}
+
+/// Counts a run at one of the places above. R6 to R9 remain.
+pub(crate) fn count_at(program: &mut Assembler, maps: Maps, place: i16) {
     program
         .call(Helper::CurrentProcessor)
         .and_value(R0, PROCESSORS as i32 - 1)
@@ -100,7 +107,7 @@ pub(crate) fn count_run(program: &mut Assembler, maps: Maps) {
         .map_value(R1, maps.runs, 0)
         .add(R1, R0)
         .set(R2, 1)
-        .add_atomically(R1, maps.of_place, R2);
+        .add_atomically(R1, place, R2);
 }
 
 /// Slots of the maps `left_out` and `outside`, a word each. Processes whose numbers have the same lower bits share one.

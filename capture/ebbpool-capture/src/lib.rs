@@ -42,7 +42,7 @@ mod written;
 
 pub use arch::Arch;
 pub use btf::KernelTypes;
-pub use calibration::{EventCost, calibrate, times_of};
+pub use calibration::{EventCost, calibrate, time_behind};
 pub use elf::{ElfProgram, UsdtProbe};
 pub use error::CaptureError;
 pub use event::PageEvent;
@@ -51,7 +51,7 @@ pub use operands::{Location, Operand, operands};
 pub use pace::Steps;
 pub use recorder::{CaptureBuffer, CapturedObject, ObjectKey};
 pub use rights::{Ahead, ignore_stops, keep_rights_for};
-pub use session::{CaptureProgress, CaptureSource, End, EventStream, Limits, OtherCost, SessionReport, capture};
+pub use session::{CaptureProgress, CaptureSource, End, EventStream, Limits, OtherCost, Runs, SessionReport, capture};
 pub use target::{Mapping, Process, mapping};
 pub use trace_file::{CaptureOutputs, CapturedTrace, NamedObject, WrittenCapture, facts_path};
 pub use written::{CountedWrites, KernelFiles, WriteCounters, WrittenBytes, WrittenDevice};

@@ -5,11 +5,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::btf::KernelFunction;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::event::{ALL_PAGES, EMULATED, Maps, PROCESSORS, SLOTS, STEPPED, WORDS};
+use crate::event::{ALL_PAGES, EMULATED, LOOKED, Maps, PROCESSORS, SLOTS, STEPPED, WORDS};
 use crate::foreign::ProgramFile;
 use crate::kernel::{self, Probe, ProgramKind, RunsOfOthers, SharedNumbers};
 use crate::ring::BpfRingBuffer;
-use crate::session::EventStream;
+use crate::session::{EventStream, Runs};
 use crate::target::Process;
 
 /// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
@@ -192,9 +192,9 @@ impl EventStream for Probes {
         self.channel.lost.get().map_or(0, |[lost]| lost)
     }
 
-    fn runs(&self) -> [u64; 2] {
+    fn runs(&self) -> Runs {
         let all = self.channel.runs.get().unwrap_or([0; PROCESSORS * WORDS]);
-        [EMULATED, STEPPED].map(|place| all.chunks(WORDS).map(|words| words[place as usize / 8]).sum())
+        [EMULATED, STEPPED, LOOKED].map(|place| all.chunks(WORDS).map(|words| words[place as usize / 8]).sum())
     }
 
     fn runs_of_others(&self) -> Vec<(i32, [u64; 2])> {

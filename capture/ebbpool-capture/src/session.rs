@@ -25,6 +25,9 @@ const READING_AT_LAST: Duration = Duration::from_millis(700);
 /// How often the caller learns of the progress.
 const REPORT: Duration = Duration::from_secs(1);
 
+/// Runs of programs: at places that the kernel emulates, and at those that it steps over; and how many of all look at the file of a call.
+pub type Runs = [u64; 3];
+
 /// Where events come from: probes, or what records inside the target.
 pub trait EventStream {
     /// Hands over the events that wait, until `take` returns false. False if events are left because it did.
@@ -36,10 +39,9 @@ pub trait EventStream {
     /// Events that found no room.
     fn lost(&self) -> u64;
 
-    /// Runs of programs so far in captured processes that are counted: at places that the kernel emulates, and at those that it steps
-    /// over.
-    fn runs(&self) -> [u64; 2] {
-        [0, 0]
+    /// Runs of programs so far in captured processes that are counted.
+    fn runs(&self) -> Runs {
+        [0; 3]
     }
 
     /// Runs in processes that are not captured, by process.
@@ -250,7 +252,7 @@ struct Mark {
     references: u64,
     hits: Option<(u64, u64)>,
     processor_time: Option<Duration>,
-    runs: [u64; 2],
+    runs: Runs,
     /// Runs in each process that is not captured, and its processor time.
     others: HashMap<i32, ([u64; 2], Duration)>,
 }
@@ -271,8 +273,12 @@ struct Session<'a> {
     sample: f64,
     /// Processor time of the target at the latest look.
     used: Option<Duration>,
-    /// Processor time of processes that are not captured, when they had first run into a probe.
+    /// The target's user.
+    owner: Option<u32>,
+    /// Processor time of all processes when the capture began; one that is not there began later.
     others_before: HashMap<i32, Duration>,
+    /// Their runs and processor time at the latest look, for those that have ended since.
+    others_latest: HashMap<i32, ([u64; 2], Duration)>,
 }
 
 /// Work that is done again and again, in at most a thirtieth of a processor's time: a target may have any number of open files and
@@ -322,7 +328,9 @@ pub fn capture(
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
     let attached = attaching.elapsed();
+    let owner = source.processes().first().and_then(|process| process.owner());
     let mut session = Session {
+        owner,
         source,
         probes,
         recorder: CaptureBuffer::with_limit(limits.references),
@@ -335,7 +343,8 @@ pub fn capture(
         fill: 0.0,
         sample: 1.0,
         used: None,
-        others_before: HashMap::new(),
+        others_before: Process::all().into_iter().filter_map(|it| Some((it.0, it.processor_time()?))).collect(),
+        others_latest: HashMap::new(),
     };
     let before = session.source.write_counters();
     session.source.record_resident(&mut session.recorder);
@@ -391,9 +400,7 @@ impl Session<'_> {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
-                for (process, (_, time)) in &mark.others {
-                    self.others_before.entry(*process).or_insert(*time);
-                }
+                self.others_latest.clone_from(&mark.others);
                 self.used = mark.processor_time.filter(|time| !time.is_zero()).or(self.used);
             }
             if debugging.run(|| self.source.debugged()).flatten().is_some() {
@@ -466,25 +473,30 @@ impl Session<'_> {
             hits: self.source.hits(),
             processor_time: self.source.processor_time(),
             runs: self.probes.runs(),
-            others: self.others().collect(),
+            others: self.others(),
         }
     }
 
     /// Runs in the processes that are not captured, and their processor time.
-    fn others(&self) -> impl Iterator<Item = (i32, ([u64; 2], Duration))> {
-        let others = self.probes.runs_of_others().into_iter();
-        others.map(|(process, runs)| (process, (runs, Process(process).processor_time().unwrap_or_default())))
+    fn others(&self) -> HashMap<i32, ([u64; 2], Duration)> {
+        let mut others = self.others_latest.clone();
+        for (process, runs) in self.probes.runs_of_others() {
+            let known = others.get(&process).map(|(_, time)| *time);
+            let time = Process(process).processor_time().or(known).unwrap_or_default();
+            others.insert(process, (runs, time));
+        }
+        others
     }
 
     /// Processor time that programs took in each process that is not captured since `mark`, and all that it used.
     fn times_of_others(&self, mark: &Mark) -> Vec<(i32, Duration, Duration)> {
-        let times = self.others().filter_map(|(process, (runs, time))| {
+        let times = self.others().into_iter().filter_map(|(process, (runs, time))| {
             let at_mark = mark.others.get(&process);
             let runs_before = at_mark.map_or([0, 0], |(runs, _)| *runs);
             let runs = [0, 1].map(|at| runs[at].saturating_sub(runs_before[at]));
             let before = at_mark.map(|(_, time)| *time).or_else(|| self.others_before.get(&process).copied());
-            let used = used_since(time, before, mark.at.elapsed());
-            let ours = self.time_of_runs(runs, used, self.cost.outside);
+            let used = time.saturating_sub(before.unwrap_or_default());
+            let ours = self.time_of_runs([runs[0], runs[1], 0], used, self.cost.outside);
             // Of one that has ended the time is not known.
             (runs != [0, 0]).then(|| (process, ours, used.max(ours)))
         });
@@ -499,20 +511,20 @@ impl Session<'_> {
         times.sort_unstable_by_key(|(_, ours, _)| std::cmp::Reverse(*ours));
         let share = |ours: Duration, used: Duration| ours.as_secs_f64() / used.as_secs_f64();
         let (ours, used) = sum_of(&times);
-        let costs = times.iter().take(MOST).filter(|(_, ours, _)| *ours > Duration::ZERO);
+        let costs = times.iter().take(MOST).filter(|(_, ours, _)| self.is_noticed(*ours, mark));
         let costs = costs.map(|(process, ours, used)| OtherCost { process: *process, overhead: share(*ours, *used) });
-        ((ours > Duration::ZERO).then(|| share(ours, used)), costs.collect())
+        (self.is_noticed(ours, mark).then(|| share(ours, used)), costs.collect())
     }
 
     /// Processor time of runs, each of which takes `run` where it ends without an event, at places that the kernel emulates and at those that it steps over, in
     /// processes that used this processor time.
-    fn time_of_runs(&self, [emulated, stepped]: [u64; 2], used: Duration, run: Duration) -> Duration {
+    fn time_of_runs(&self, [emulated, stepped, looked]: Runs, used: Duration, run: Duration) -> Duration {
         /// Own work between two runs, in seconds: with less the kernel's code is still in the caches, with more it is not.
         const WARM: f64 = 2e-6;
         const COLD: f64 = 10e-6;
-        let EventCost { step, cold, .. } = self.cost;
+        let EventCost { step, looked: look, cold, .. } = self.cost;
         let runs = (emulated + stepped) as f64;
-        let warm = run.mul_f64(runs) + step.mul_f64(stepped as f64);
+        let warm = run.mul_f64(runs) + step.mul_f64(stepped as f64) + look.mul_f64(looked as f64);
         let between = used.saturating_sub(warm).as_secs_f64() / runs.max(1.0);
         warm + cold.mul_f64(runs * ((between - WARM) / (COLD - WARM)).clamp(0.0, 1.0))
     }
@@ -530,8 +542,8 @@ impl Session<'_> {
         let lost = self.probes.lost().saturating_sub(mark.lost);
         let captured = (self.events - mark.events + lost) as f64 * sample / self.sample;
         let now = self.probes.runs();
-        let runs = [0, 1].map(|at| now[at].saturating_sub(mark.runs[at]));
-        let more = self.cost.captured.saturating_sub(self.cost.left_out).mul_f64(captured);
+        let runs = [0, 1, 2].map(|at| now[at].saturating_sub(mark.runs[at]));
+        let more = self.cost.captured.saturating_sub(self.cost.left_out + self.cost.looked).mul_f64(captured);
         // Programs without counted runs hand over all that they see.
         let uncounted = (captured - (runs[0] + runs[1]) as f64).max(0.0);
         self.time_of_runs(runs, used, self.cost.left_out) + more + self.cost.left_out.mul_f64(uncounted)
@@ -563,9 +575,13 @@ impl Session<'_> {
         }
     }
 
-    /// True if processes that are not captured pay more than allowed since `mark`. No sample makes their runs cheaper.
+    /// True if processes that are not captured pay more than allowed since `mark`. No sample makes their runs cheaper. Those of other users
+    /// than the target's and root are named, and do not count: any user could end a capture.
     fn cost_others_too_much(&self, mark: &Mark) -> bool {
-        let (ours, used) = sum_of(&self.times_of_others(mark));
+        let is_counted = |process: i32| Process(process).owner().is_some_and(|owner| owner == 0 || Some(owner) == self.owner);
+        let mut times = self.times_of_others(mark);
+        times.retain(|(process, ours, _)| *ours > Duration::ZERO && is_counted(*process));
+        let (ours, used) = sum_of(&times);
         self.is_noticed(ours, mark) && ours.as_secs_f64() > self.limits.overhead * used.as_secs_f64()
     }
 
@@ -613,12 +629,6 @@ fn sum_of(times: &[(i32, Duration, Duration)]) -> (Duration, Duration) {
     times.iter().fold((Duration::ZERO, Duration::ZERO), |sum, (_, ours, used)| (sum.0 + *ours, sum.1 + *used))
 }
 
-/// Processor time that a process used since a moment: of one whose time then is not known at most that of one processor, and not that of
-/// its whole life.
-fn used_since(now: Duration, before: Option<Duration>, elapsed: Duration) -> Duration {
-    before.map_or_else(|| now.min(elapsed), |before| now.saturating_sub(before))
-}
-
 /// After this number of seconds in a row that cost more than allowed a capture ends.
 const EXPENSIVE: u32 = 3;
 
@@ -635,14 +645,6 @@ fn limit(sample: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_that_has_run_for_hours_pays_a_share_of_what_it_uses_meanwhile() {
-        let [hours, second] = [36_000, 1].map(Duration::from_secs);
-        assert_eq!(used_since(hours, None, second), second);
-        assert_eq!(used_since(hours, Some(hours - 2 * second), second), 2 * second);
-        assert_eq!(used_since(second / 2, None, second), second / 2);
-    }
 
     #[test]
     fn work_that_takes_long_is_done_seldom() {

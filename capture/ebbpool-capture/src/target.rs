@@ -245,9 +245,19 @@ impl Process {
         foreign::read_memory(&self.path("mem"), address, bytes)
     }
 
+    /// The user whose rights it has.
+    pub(crate) fn owner(self) -> Option<u32> {
+        rustix::fs::stat(self.path("")).ok().map(|found| found.st_uid)
+    }
+
     /// Processor time of the process so far; that of its children counts once they have ended and it has asked for that.
     pub fn processor_time(self) -> Option<Duration> {
         self.stat().map(|stat| stat.time)
+    }
+
+    /// Processor time of the process so far, without its children.
+    pub(crate) fn own_processor_time(self) -> Option<Duration> {
+        self.stat().map(|stat| stat.own)
     }
 
     /// Processor time of the process and its living children.
@@ -308,6 +318,8 @@ struct Stat {
     state: char,
     parent: i32,
     time: Duration,
+    /// Of that the time of the process itself.
+    own: Duration,
     threads: u64,
     /// When the process was started, in ticks.
     started: u64,
@@ -320,12 +332,15 @@ impl Stat {
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // Fields 14 to 17: time in the program and in the kernel, and both of children that have ended, in ticks. The kernel
         // counts 100 ticks a second for programs, whatever it counts itself.
-        let ticks = fields.get(11..15)?.iter();
-        let ticks = ticks.filter_map(|field| field.parse::<u64>().ok()).fold(0u64, u64::saturating_add);
+        let ticks = |fields: &[&str]| {
+            let ticks = fields.iter().filter_map(|field| field.parse::<u64>().ok()).fold(0u64, u64::saturating_add);
+            Duration::from_millis(ticks.saturating_mul(10))
+        };
         Some(Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
-            time: Duration::from_millis(ticks.saturating_mul(10)),
+            time: ticks(fields.get(11..15)?),
+            own: ticks(fields.get(11..13)?),
             // Fields 20 and 22.
             threads: fields.get(17)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,

@@ -182,7 +182,12 @@ impl CapturedTrace {
                 references: counted.references,
                 writes: counted.writes,
             });
-            first_page = first_page.saturating_add(object.pages);
+            first_page = first_page.checked_add(object.pages).ok_or_else(|| {
+                let name = object.class();
+                CaptureError::Nothing(format!(
+                    "{name} and others have more pages together than a trace can number; leave it out"
+                ))
+            })?;
         }
         let metadata = Metadata {
             name: Some(self.name.clone()),

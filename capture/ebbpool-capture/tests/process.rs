@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ebbpool_capture::CaptureSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
+use ebbpool_capture::{CaptureBuffer, CaptureSource};
 
 use common::{FOLDER, OwnedChild, PageReference, TestRandom, capture_work, cost, written};
 
@@ -314,22 +314,50 @@ fn child_that_writes_anew() {
     work_on_request(write_anew);
 }
 
-#[test]
-fn files_of_one_number_are_different_ones() {
-    let Some(cost) = cost() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    data(folder.path());
-    let mut child = OwnedChild::of_test("child_that_writes_anew", folder.path());
+/// Captures the process that writes files anew, and checks that each is one of its own.
+fn capture_files_of_one_number(folder: &Path) -> Option<(ProcessSource, CaptureBuffer)> {
+    let cost = cost()?;
+    data(folder);
+    let mut child = OwnedChild::of_test("child_that_writes_anew", folder);
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
-    let done = folder.path().join("done");
+    let done = folder.join("done");
     let (recorder, report) = capture_work(&mut source, cost, RING, &mut || child.send("start"), &|| done.exists());
     assert_eq!(report.lost, 0);
     let is_run = |it: &&ebbpool_capture::CapturedObject| (it.pages, it.writes, it.references) == (PAGES, PAGES, 2 * PAGES);
     assert_eq!(recorder.objects().iter().filter(is_run).count() as u64, FILES, "{:?}", recorder.objects());
-    // At `sys_exit` no splice is seen.
-    let has_functions = !source.description().contains("all processes pay");
-    assert_eq!((source.counts().unseen, source.counts().mapped), (if has_functions { 4 } else { 2 }, 1));
+    assert_eq!((source.counts().unseen, source.counts().mapped), (4, 1));
+    child.end();
+    Some((source, recorder))
+}
+
+/// An overlay gives files no generations, and its numbers are those of its layers.
+#[test]
+fn files_of_an_overlay_are_different_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).expect("a folder");
+        path
+    });
+    let layers = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    let mount = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).arg(&merged).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !mount("mount", &["-t", "overlay", "overlay", "-o", &layers]) {
+        let _ = writeln!(std::io::stderr(), "skipped: this process may mount nothing");
+        return;
+    }
+    let captured = std::panic::catch_unwind(|| capture_files_of_one_number(&merged).is_some());
+    assert!(mount("umount", &[]), "the overlay cannot be unmounted");
+    let _ = captured.expect("each file is one");
+}
+
+#[test]
+fn files_of_one_number_are_different_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((source, recorder)) = capture_files_of_one_number(folder.path()) else { return };
     let trace = source.trace(recorder, true);
     let names: Vec<&str> = trace.objects.iter().map(|object| object.name.as_str()).collect();
     let mut different = names.clone();
@@ -341,7 +369,6 @@ fn files_of_one_number_are_different_ones() {
         assert_eq!(trace.objects[number].pages, PAGES, "{name}");
     }
     assert!(names.iter().any(|name| name.contains("/run-")), "{names:?}");
-    child.end();
 }
 
 #[test]

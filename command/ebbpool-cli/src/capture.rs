@@ -557,6 +557,7 @@ mod tests {
                 left_out: Duration::ZERO,
                 outside: Duration::ZERO,
                 step: Duration::ZERO,
+                looked: Duration::ZERO,
                 cold: Duration::ZERO,
             },
         }

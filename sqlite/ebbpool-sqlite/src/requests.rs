@@ -74,6 +74,8 @@ enum Counter {
     Database,
     Log,
     Other,
+    /// Calls of functions for files.
+    Calls,
     /// Copies of SQLite that had begun before they could be watched, or are more than there is room for.
     Unwatched,
     /// Databases whose names found no room.
@@ -309,6 +311,11 @@ impl RequestRing {
     /// Words that programs have put there so far.
     pub fn put_so_far(&self) -> u64 {
         self.counter(Counter::Put).load(Ordering::Relaxed)
+    }
+
+    /// Calls of functions for files so far.
+    pub fn calls_so_far(&self) -> u64 {
+        self.counter(Counter::Calls).load(Ordering::Relaxed)
     }
 
     /// Words that found no room.

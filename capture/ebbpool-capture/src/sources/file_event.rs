@@ -15,6 +15,8 @@ pub(super) mod kind {
     pub(in super::super) const SYNC: i32 = 3;
     /// A request was made whose bytes cannot be seen.
     pub(in super::super) const UNSEEN: i32 = 4;
+    /// A file is mapped, to be changed by what is written to memory.
+    pub(in super::super) const MAPPED: i32 = 5;
 }
 
 /// Offsets in an event behind those of its kind and its process.
@@ -25,6 +27,10 @@ pub(super) mod field {
     pub(in super::super) const DEVICE: i16 = 28;
     /// Behind a page event's fields; those of devices have none.
     pub(in super::super) const GENERATION: i16 = 32;
+    pub(in super::super) const MAGIC: i16 = 36;
+    pub(in super::super) const ADDRESS: i16 = 40;
+    /// Bytes of these three.
+    pub(in super::super) const MORE: i32 = 16;
 }
 
 /// A transfer of bytes from or to a file or a device.
@@ -44,6 +50,10 @@ pub struct FileEvent {
     pub device: u32,
     /// What the file system gives each file that gets the number.
     pub generation: u32,
+    /// The kind of file system (`s_magic`).
+    pub magic: u32,
+    /// Where the kernel has the file, or the number that FUSE gives it.
+    pub address: u64,
 }
 
 impl FileEvent {
@@ -62,6 +72,8 @@ impl FileEvent {
             bytes: word(24)?,
             device: word(28)?,
             generation: word(32).unwrap_or(0),
+            magic: word(36).unwrap_or(0),
+            address: long(40).unwrap_or(0),
         })
     }
 

@@ -1,5 +1,7 @@
 //! The regular files that a process has open, by `/proc/PID/fd`.
 
+use std::time::Instant;
+
 use hashbrown::HashMap;
 
 use crate::foreign;
@@ -32,8 +34,30 @@ pub(super) fn kernel_device(device: u64) -> u32 {
 
 /// The regular files that a process has open. Empty if the process has ended.
 pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
+    let names = foreign::kernel_names(&process.path("fd"));
+    files_of(&process.path("fd"), &names).collect()
+}
+
+/// Some of them, from that position of its descriptors on and until that time; and where the next ones are, if some are left.
+pub(super) fn open_files_from(process: Process, first: usize, until: Instant) -> (Vec<OpenFile>, Option<usize>) {
+    /// Files between two looks at the clock.
+    const TOGETHER: usize = 64;
     let directory = process.path("fd");
-    let files = foreign::kernel_names(&directory).into_iter().filter_map(|name| {
+    let names = foreign::kernel_names(&directory);
+    let (mut files, mut at) = (Vec::new(), first.min(names.len()));
+    while at < names.len() {
+        let end = names.len().min(at + TOGETHER);
+        files.extend(files_of(&directory, &names[at..end]));
+        at = end;
+        if Instant::now() >= until {
+            break;
+        }
+    }
+    (files, Some(at).filter(|at| *at < names.len()))
+}
+
+fn files_of(directory: &str, names: &[String]) -> impl Iterator<Item = OpenFile> {
+    names.iter().filter_map(move |name| {
         let link = format!("{directory}/{name}");
         let found = foreign::regular_behind(&link)?;
         Some(OpenFile {
@@ -45,8 +69,7 @@ pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
             has_two_devices: found.has_two_devices,
             link,
         })
-    });
-    files.collect()
+    })
 }
 
 /// The most files whose names are remembered; a process can open new ones for as long as it is captured.

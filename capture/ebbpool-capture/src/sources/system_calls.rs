@@ -12,13 +12,13 @@ mod calls;
 mod programs;
 
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::file_event::{FileEvent, check_page_size, kind};
-use super::open_files::{FileNames, SeenFile, open_files};
+use super::open_files::{FileNames, SeenFile, open_files_from};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
 use crate::calibration::{EventCost, TOUCHED, calibrate, time_behind};
@@ -26,9 +26,9 @@ use crate::error::CaptureError;
 use crate::event::Maps;
 use crate::foreign;
 use crate::hold::CaptureLock;
-use crate::kernel::ProcessSet;
+use crate::kernel::{ProcessSet, SharedNumbers};
 use crate::probes::{Channel, KernelPlace, Probes};
-use crate::recorder::CaptureBuffer;
+use crate::recorder::{CaptureBuffer, ObjectKey};
 use crate::session::{CaptureSource, EventStream, Spaced};
 use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
@@ -58,8 +58,10 @@ pub struct ProcessCounts {
     /// Calls and requests whose bytes are not seen: `sendfile`, `copy_file_range`, `splice`, `io_submit`, registered files of io_uring,
     /// and at `sys_exit` 32-bit calls, and no `splice`.
     pub unseen: u64,
-    /// Files that the processes change by what they write to memory, at the end of the capture: these writes are not seen.
+    /// Files that the processes had mapped to change them by what they write to memory: these writes are not seen.
     pub mapped: u64,
+    /// Requests of files that the kernel makes up, in `/proc`, `/sys` and the like: they are no bytes of a device, and not in the trace.
+    pub made_up: u64,
     /// True if there were more processes than are followed.
     pub has_more_processes: bool,
 }
@@ -68,14 +70,50 @@ pub struct ProcessCounts {
 #[derive(Debug)]
 pub struct ProcessDecoder {
     page_size: u64,
+    /// The files, by the numbers that are the first words of objects.
+    files: Vec<FileIdentity>,
+    numbers: HashMap<FileIdentity, u32>,
+    /// Files that were mapped to be written, by their numbers.
+    mapped: HashSet<u64>,
     /// What the events were so far.
     pub counts: ProcessCounts,
 }
 
+/// What distinguishes a file from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FileIdentity {
+    device: u32,
+    inode: u64,
+    generation: u32,
+    /// Zero where device, number and generation say which file it is.
+    address: u64,
+}
+
+/// File systems that give each file a number and a generation of its own, or no number twice: ext2 to ext4, XFS, tmpfs, F2FS, vfat, exFAT.
+/// In another one, such as Btrfs with its volumes in one, the kernel's address of the file counts, too: it may then be a new one after the
+/// kernel has forgotten it.
+const NUMBERED: [u32; 6] = [0xef53, 0x5846_5342, MEMORY, 0xf2f5_2010, 0x4d44, 0x2011_bab0];
+
+/// tmpfs, where memory is all that there is.
+const MEMORY: u32 = 0x0102_1994;
+
+/// File systems whose files are no bytes anywhere: proc, sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs, selinuxfs, bpf, configfs,
+/// efivarfs, binfmt_misc, mqueue.
+const MADE_UP: [u32; 13] = [
+    0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0xf97c_ff8c, 0xcafe_4a11,
+    0x6265_6570, 0xde5e_81e4, 0x4249_4e4d, 0x1980_0202,
+];
+
 impl ProcessDecoder {
     /// A decoder for pages of that many bytes, at least 1.
     pub fn new(page_size: u64) -> ProcessDecoder {
-        ProcessDecoder { page_size: page_size.max(1), counts: ProcessCounts::default() }
+        ProcessDecoder {
+            page_size: page_size.max(1),
+            files: Vec::new(),
+            numbers: HashMap::new(),
+            mapped: HashSet::new(),
+            counts: ProcessCounts::default(),
+        }
     }
 
     /// Takes an event and records the references that it stands for.
@@ -89,11 +127,28 @@ impl ProcessDecoder {
             }
             kind::SYNC => counts.syncs += 1,
             kind::UNSEEN => counts.unseen += 1,
+            kind::MAPPED if event.magic != MEMORY && !MADE_UP.contains(&event.magic) => {
+                self.mapped.insert(event.inode);
+            }
             _ => {}
         }
         if matches!(event.kind as i32, kind::READ | kind::WRITE) {
-            let inode = [event.inode as u32, (event.inode >> 32) as u32];
-            let object = recorder.object([event.device, inode[0], inode[1], event.generation]);
+            if MADE_UP.contains(&event.magic) {
+                counts.made_up += 1;
+                return;
+            }
+            if event.position > i64::MAX as u64 {
+                counts.unseen += 1;
+                return;
+            }
+            let address = if NUMBERED.contains(&event.magic) { 0 } else { event.address };
+            let identity = FileIdentity { device: event.device, inode: event.inode, generation: event.generation, address };
+            let next = self.files.len() as u32;
+            let number = *self.numbers.entry(identity).or_insert(next);
+            if number == next {
+                self.files.push(identity);
+            }
+            let object = recorder.object([number, 0, 0, 0]);
             event.record(object, self.page_size, recorder);
         }
     }
@@ -112,6 +167,12 @@ pub struct ProcessSource {
     decoder: ProcessDecoder,
     names: FileNames,
     looking: Spaced,
+    /// The process in whose open files the latest look ended, and at which of them.
+    left: Option<(i32, usize)>,
+    /// Processor time of followed processes that have ended, in nanoseconds.
+    ended: SharedNumbers<1>,
+    /// Files that were mapped to be written, by their numbers.
+    mapped: HashSet<u64>,
     lock: CaptureLock,
 }
 
@@ -148,6 +209,9 @@ impl ProcessSource {
             decoder: ProcessDecoder::new(page_size),
             names: FileNames::default(),
             looking: Spaced::default(),
+            left: None,
+            ended: SharedNumbers::new().map_err(failed)?,
+            mapped: HashSet::new(),
             lock,
         })
     }
@@ -184,29 +248,41 @@ impl ProcessSource {
     pub fn trace(&self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         let page_size = self.decoder.page_size;
         // Several files may have had one number, one after the other.
-        let mut holders: HashMap<[u32; 3], usize> = HashMap::new();
-        for [device, low, high, _] in recorder.objects.iter().map(|object| object.key) {
-            *holders.entry([device, low, high]).or_default() += 1;
+        let mut holders: HashMap<(u32, u64), usize> = HashMap::new();
+        let identity = |key: ObjectKey| self.decoder.files[key[0] as usize];
+        for FileIdentity { device, inode, .. } in recorder.objects.iter().map(|object| identity(object.key)) {
+            *holders.entry((device, inode)).or_default() += 1;
         }
-        let mut used: HashMap<String, u32> = HashMap::new();
+        let (mut named, mut used) = (HashSet::new(), HashMap::new());
         let objects = recorder.objects.iter().map(|object| {
-            let [device, low, high, generation] = object.key;
-            let inode = u64::from(low) | u64::from(high) << 32;
-            let is_only = holders.get(&[device, low, high]) == Some(&1);
+            let FileIdentity { device, inode, generation, address } = identity(object.key);
+            let is_only = holders.get(&(device, inode)) == Some(&1);
             let file = self.names.find(SeenFile { device, inode, generation, is_only });
             let number = || {
                 let number = format!("file {}:{}:{inode}", device >> 20, device & 0xf_ffff);
-                if is_only { number } else { format!("{number}, generation {generation}") }
+                match (is_only, address) {
+                    (true, _) => number,
+                    (false, 0) => format!("{number}, generation {generation}"),
+                    // No address of the kernel's leaves this process.
+                    (false, _) => format!("{number}, generation {generation}, file {}", object.key[0]),
+                }
             };
             let name = match file {
                 Some(file) if names => file.path.clone(),
                 _ => number(),
             };
             // A file that was written anew has the path of the one before.
-            let count = used.entry(name.clone()).or_default();
-            *count += 1;
+            let count: &mut u32 = used.entry(name.clone()).or_default();
+            let unique = loop {
+                *count += 1;
+                let unique = if *count == 1 { name.clone() } else { format!("{name} ({count})") };
+                // Another file may really be called so.
+                if named.insert(unique.clone()) {
+                    break unique;
+                }
+            };
             NamedObject {
-                name: if *count == 1 { name } else { format!("{name} ({count})") },
+                name: unique,
                 group: String::new(),
                 kind: Some("file".into()),
                 part: String::new(),
@@ -226,17 +302,34 @@ impl ProcessSource {
         }
     }
 
-    /// Looks at the open files if the latest look is so long ago, and for a small share of the time.
+    /// Looks at open files if the latest look is so long ago, and for a small share of the time. There may be any number of them: a look
+    /// goes on where the one before has ended.
     fn look(&mut self, after: Duration) {
+        const LONGEST: Duration = Duration::from_millis(20);
         let mut looking = std::mem::take(&mut self.looking);
         looking.run_after(after, || {
-            let processes = self.followed_processes();
+            let until = Instant::now() + LONGEST;
+            let mut processes = self.followed_processes();
+            processes.sort_unstable();
             self.decoder.counts.has_more_processes |= processes.len() >= ProcessSet::MOST as usize;
+            let (next, mut first) = self.left.take().unwrap_or_default();
+            let begin = processes.iter().position(|process| process.0 >= next).unwrap_or(0);
+            processes.rotate_left(begin);
             for process in processes {
-                self.names.add(open_files(process));
+                if Instant::now() >= until {
+                    self.left = Some((process.0, 0));
+                    break;
+                }
+                let (files, left) = open_files_from(process, std::mem::take(&mut first), until);
+                self.names.add(files);
+                self.mapped.extend(files_mapped_by(process));
                 if let (Some(set), false) = (&self.followed, process.is_alive()) {
                     // Another process may get the number.
                     set.remove(process.0);
+                }
+                if let Some(left) = left {
+                    self.left = Some((process.0, left));
+                    break;
                 }
             }
         });
@@ -263,19 +356,19 @@ impl ProcessSource {
         programs
     }
 
-    /// What the programs cost this process: for a byte that it reads of a file, for one that is of none, and if it is not captured.
+    /// What the programs cost this process: for a byte that it reads of a file, for one that is of none, for none, and if it is not captured.
     fn measured_cost(&self) -> Option<EventCost> {
         /// Other work disturbs a measurement, and seldom two of them.
         const ROUNDS: usize = 2;
         let (file, device) = (foreign::own_program()?, foreign::zeros()?);
-        let read = |from: &OwnedFd, touched: usize| {
+        let read = |from: &OwnedFd, bytes: usize, touched: usize| {
             time_behind(touched, &mut |_| {
-                let _ = rustix::io::pread(from, &mut [0u8; 1], 0);
+                let _ = rustix::io::pread(from, &mut [0u8; 1][..bytes], 0);
             })
         };
-        let times = || [read(&file, 0), read(&device, 0), read(&file, TOUCHED)];
-        let least = |one: [Duration; 3], other: [Duration; 3]| [0, 1, 2].map(|at| one[at].min(other[at]));
-        let mut all = [[Duration::MAX; 3]; 3];
+        let times = || [read(&file, 1, 0), read(&device, 1, 0), read(&device, 0, 0), read(&file, 1, TOUCHED)];
+        let least = |one: [Duration; 4], other: [Duration; 4]| [0, 1, 2, 3].map(|at| one[at].min(other[at]));
+        let mut all = [[Duration::MAX; 4]; 3];
         for _ in 0..ROUNDS {
             let bare = times();
             let outside = {
@@ -286,10 +379,10 @@ impl ProcessSource {
             all = [least(all[0], bare), least(all[1], outside), least(all[2], times())];
         }
         let [bare, outside, with] = all;
-        let more = |with: [Duration; 3]| [0, 1, 2].map(|at| with[at].saturating_sub(bare[at]));
-        let ([captured, left_out, behind_work], [_, outside, _]) = (more(with), more(outside));
-        let cold = behind_work.saturating_sub(captured);
-        Some(EventCost { captured, left_out, outside, step: Duration::ZERO, cold })
+        let more = |with: [Duration; 4]| [0, 1, 2, 3].map(|at| with[at].saturating_sub(bare[at]));
+        let ([captured, other, left_out, behind_work], [_, _, outside, _]) = (more(with), more(outside));
+        let (looked, cold) = (other.saturating_sub(left_out), behind_work.saturating_sub(captured));
+        Some(EventCost { captured, left_out, outside, step: Duration::ZERO, looked, cold })
     }
 
     /// The programs for a process, attached.
@@ -358,6 +451,11 @@ fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
     }
 }
 
+/// The numbers of files that a process changes by what it writes to memory.
+fn files_mapped_by(process: Process) -> impl Iterator<Item = u64> {
+    process.mappings().into_iter().filter(Mapping::changes_a_file).map(|mapping| mapping.identity.1)
+}
+
 /// No process has this number.
 const NO_PROCESS: i32 = -1;
 
@@ -372,6 +470,8 @@ impl CaptureSource for ProcessSource {
                 added.map_err(|error| CaptureError::of_kernel("change a map", error))?;
                 let map = set.descriptor();
                 programs.push((KernelPlace::Tracepoint("sched_process_fork"), programs::fork(map, layout)));
+                let exit = programs::exit(map, self.ended.descriptor(), layout);
+                programs.push((KernelPlace::Tracepoint("sched_process_exit"), exit));
                 Followed::Set(map)
             }
             None => Followed::One(self.process.0),
@@ -404,9 +504,12 @@ impl CaptureSource for ProcessSource {
 
     fn refresh_at_last(&mut self) {
         self.refresh();
-        let mappings = self.followed_processes().into_iter().flat_map(Process::mappings);
-        let changed: HashSet<(u64, u64)> = mappings.filter(Mapping::changes_a_file).map(|it| it.identity).collect();
-        self.decoder.counts.mapped = changed.len() as u64;
+        let until = Instant::now() + Duration::from_millis(200);
+        for process in self.followed_processes().into_iter().take_while(|_| Instant::now() < until) {
+            self.mapped.extend(files_mapped_by(process));
+        }
+        self.mapped.extend(&self.decoder.mapped);
+        self.decoder.counts.mapped = self.mapped.len() as u64;
     }
 
     fn is_alive(&self) -> bool {
@@ -429,9 +532,12 @@ impl CaptureSource for ProcessSource {
     }
 
     fn processor_time(&self) -> Option<Duration> {
-        let processes = self.followed_processes().into_iter();
-        let times = processes.filter_map(Process::processor_time);
-        Some(times.sum())
+        if self.followed.is_none() {
+            return self.process.own_processor_time();
+        }
+        let living = self.followed_processes().into_iter().filter(|process| process.is_alive());
+        let [ended] = self.ended.get().unwrap_or_default();
+        Some(living.filter_map(Process::own_processor_time).sum::<Duration>() + Duration::from_nanos(ended))
     }
 }
 
@@ -458,7 +564,27 @@ mod tests {
         };
         assert_eq!(decoder.counts, expected);
         assert_eq!((recorder.len(), recorder.writes()), (6, 4));
-        assert_eq!(recorder.objects[0].key, [8 << 20 | 1, 9, 5, 0]);
+        let file = FileIdentity { device: 8 << 20 | 1, inode: 5 << 32 | 9, generation: 0, address: 0 };
+        assert_eq!((recorder.objects[0].key, decoder.files), ([0; 4], vec![file]));
         assert_eq!(recorder.objects[0].pages, 2);
+    }
+
+    #[test]
+    fn files_that_are_none_and_files_without_numbers_of_their_own() {
+        const BTRFS: u32 = 0x9123_683e;
+        let (mut decoder, mut recorder) = (ProcessDecoder::new(4096), CaptureBuffer::default());
+        let write =
+            FileEvent { kind: 2, inode: 257, device: 39, bytes: 100, magic: NUMBERED[0], address: 8, ..FileEvent::default() };
+        let proc = FileEvent { magic: MADE_UP[0], position: u64::MAX - 1, ..write };
+        let before_begin = FileEvent { position: u64::MAX - 4, ..write };
+        let snapshots = [8, 16, 8].map(|address| FileEvent { magic: BTRFS, address, ..write });
+        let reloaded = FileEvent { address: 24, ..write };
+        for event in [write, proc, before_begin, reloaded].into_iter().chain(snapshots) {
+            decoder.record(&event, &mut recorder);
+        }
+        assert_eq!((decoder.counts.made_up, decoder.counts.unseen, recorder.len()), (1, 1, 5));
+        let references: Vec<u64> = recorder.objects.iter().map(|object| object.references).collect();
+        assert_eq!(references, [2, 2, 1]);
+        assert!(recorder.objects.iter().all(|object| object.pages == 1));
     }
 }

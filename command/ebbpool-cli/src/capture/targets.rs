@@ -247,8 +247,11 @@ impl Target for ProcessSource {
                 counts.mapped
             )
         });
+        let made_up = (counts.made_up > 0).then(|| {
+            format!("{} requests of files that the kernel makes up (/proc, /sys) are not in the trace", grouped(counts.made_up))
+        });
         let more = counts.has_more_processes.then(|| "processes beyond the first 16,384 are not in the trace".into());
-        let all: Vec<String> = [unseen, mapped, more].into_iter().flatten().collect();
+        let all: Vec<String> = [unseen, mapped, made_up, more].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ebbpool_capture::sources::sqlite::{SqliteDecoder, files_with_sqlite, kind};
 use ebbpool_capture::{
     CaptureBuffer, CaptureError, CaptureSource, CapturedTrace, CountedWrites, EventCost, EventStream, NamedObject, PageEvent,
-    Process, times_of,
+    Process, Runs, time_behind,
 };
 use ebbpool_lab::{PolicySpec, SpecError};
 use ebbpool_sqlite::preload::LIBRARY;
@@ -116,8 +116,8 @@ impl EventStream for Words {
         self.0.lost()
     }
 
-    fn runs(&self) -> [u64; 2] {
-        [self.0.put_so_far(), 0]
+    fn runs(&self) -> Runs {
+        [self.0.put_so_far(), 0, self.0.calls_so_far()]
     }
 
     /// The memory bounds what waits, and no one waits for the end but the user, whose program has ended.
@@ -149,19 +149,15 @@ impl CaptureSource for InsideSqlite {
     }
 
     fn event_cost(&self) -> Result<EventCost, CaptureError> {
-        /// Requests that are measured together, since one takes less than the clock can say.
-        const TOGETHER: u32 = 64;
+        /// Bytes that SQLite looks at between two requests: about those of the processor's first cache.
+        const BETWEEN: usize = 48 << 10;
         let rehearsal = Rehearsal::new().map_err(|error| failed("share memory", error))?;
-        let times = |is_recorded: bool| {
-            let of = |requests: u32| {
-                times_of(&mut |call| (0..requests).for_each(|number| rehearsal.request(call * requests + number, is_recorded)))
-            };
-            let ([many, _], [_, behind_work]) = (of(TOGETHER), of(1));
-            [many / TOGETHER, behind_work]
-        };
-        let (with, bare) = (times(true), times(false));
-        let [hot, cold] = [0, 1].map(|at| with[at].saturating_sub(bare[at]));
-        Ok(EventCost { captured: hot, left_out: hot, outside: hot, step: Duration::ZERO, cold: cold.saturating_sub(hot) })
+        let request = |is_recorded| time_behind(BETWEEN, &mut |page| rehearsal.request(page, is_recorded));
+        let call = |is_watched| time_behind(BETWEEN, &mut |_| rehearsal.call(is_watched));
+        let (bare_request, bare_call) = (request(false), call(false));
+        let run = request(true).saturating_sub(bare_request);
+        let looked = call(true).saturating_sub(bare_call);
+        Ok(EventCost { captured: run, left_out: run, outside: run, step: Duration::ZERO, looked, cold: Duration::ZERO })
     }
 
     fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {

@@ -66,6 +66,9 @@ struct MappedMethods {
     xUnfetch: unsafe extern "C" fn(*mut File, i64, *mut c_void) -> c_int,
 }
 
+/// Words of memory for a table of functions.
+const METHODS: usize = size_of::<MappedMethods>() / size_of::<usize>();
+
 /// A copy of SQLite, as far as it is watched.
 struct WatchedCopy {
     config: usize,
@@ -297,7 +300,7 @@ unsafe fn watch(name: *const c_char, file: *mut File, role: Role, flags: c_int) 
         _ => 0,
     };
     let database = RecordedDatabase {
-        path: path.map(Into::into).unwrap_or_default(),
+        path: path.filter(|_| role == Role::Database).map(Into::into).unwrap_or_default(),
         identity: identity.unwrap_or_default(),
         page_size: 0,
     };
@@ -325,8 +328,7 @@ fn identity(path: &Path) -> [u64; 3] {
 /// The functions of a file with some of those below in their place. They stay, as a few do for each copy of SQLite.
 fn watching(real: *const MappedMethods) -> *const MappedMethods {
     const MAPPED: c_int = 3;
-    const WORDS: usize = size_of::<MappedMethods>() / size_of::<usize>();
-    let memory = Box::leak(Box::new([0usize; WORDS]));
+    let memory = Box::leak(Box::new([0usize; METHODS]));
     let methods: *mut MappedMethods = memory.as_mut_ptr().cast();
     // SAFETY: a table has as many functions as its version says, and no more are copied; those of the first version are all there.
     unsafe {
@@ -351,51 +353,55 @@ fn watching(real: *const MappedMethods) -> *const MappedMethods {
 
 /// What `look` finds about a file that is watched, which all are that have the functions below.
 fn of_file<R>(file: *mut File, look: impl FnOnce(&mut Open) -> R) -> Option<R> {
+    if let Some(Some(ring)) = RING.get() {
+        ring.add(Counter::Calls, 1);
+    }
     lock(&STATE).as_mut()?.files.get_mut(&(file as usize)).map(look)
 }
 
 unsafe extern "C" fn write(file: *mut File, data: *const c_void, length: c_int, at: i64) -> c_int {
-    let Some((real, role, of)) = of_file(file, |open| (open.real, open.role, open.of)) else {
-        return ffi::IOERR;
-    };
+    let Some(real) = of_file(file, |open| open.real) else { return ffi::IOERR };
     // SAFETY: the call is passed on as it is.
     let code = unsafe { ((*real).first.xWrite)(file, data, length, at) };
     let Some(ring) = ring().filter(|_| code == ffi::OK && length > 0) else {
         return code;
     };
+    let mut state = lock(&STATE);
+    let Some(files) = state.as_mut().map(|state| &mut state.files) else { return code };
+    let Some(Open { role, of, .. }) = files.get(&(file as usize)) else { return code };
+    let (role, database) = (*role, if *role == Role::Database { file as usize } else { *of });
     let counter = match role {
         Role::Database => Counter::Database,
         Role::Log => Counter::Log,
         Role::Other => Counter::Other,
     };
     ring.add(counter, length as u64);
-    let database = if role == Role::Database { file as usize } else { of };
-    let found = of_file(database as *mut File, |open| {
-        open.cache
-            .filter(|_| !open.is_in_checkpoint || role == Role::Log)
-            .map(|cache| (cache, i64::from(open.database.page_size)))
-    });
-    let Some((cache, page_size)) = found.flatten().filter(|(_, page_size)| *page_size > 0) else {
+    let owner = files.get(&database).filter(|open| !open.is_in_checkpoint || role == Role::Log);
+    let found = owner.and_then(|open| Some((open.cache?, i64::from(open.database.page_size))));
+    let Some((cache, page_size)) = found.filter(|(_, page_size)| *page_size > 0) else {
         return code;
     };
-    let page = match role {
-        Role::Database => (i64::from(length) == page_size).then_some(at / page_size + 1),
-        _ => {
-            let in_frame = (at - LOG_HEAD).rem_euclid(FRAME_HEAD + page_size);
-            if in_frame == 0 && length >= 4 {
-                of_file(file, |open| open.behind_head = at + FRAME_HEAD);
+    let page = if role == Role::Database {
+        (i64::from(length) == page_size).then_some(at / page_size + 1)
+    } else {
+        let in_frame = (at - LOG_HEAD).rem_euclid(FRAME_HEAD + page_size);
+        let behind_head = files.get_mut(&(file as usize)).map(|open| &mut open.behind_head);
+        match behind_head {
+            Some(behind_head) if in_frame == 0 && length >= 4 => {
+                *behind_head = at + FRAME_HEAD;
                 // SAFETY: SQLite passes as many bytes as it says.
                 Some(i64::from(u32::from_be(unsafe { data.cast::<u32>().read_unaligned() })))
-            } else if in_frame == FRAME_HEAD && i64::from(length) == page_size {
-                let is_behind_head = of_file(file, |open| std::mem::take(&mut open.behind_head) == at);
+            }
+            Some(behind_head) if in_frame == FRAME_HEAD && i64::from(length) == page_size => {
+                let is_behind_head = std::mem::take(behind_head) == at;
+                drop(state);
                 let mut number = 0u32;
                 // SAFETY: the file is open for both, and the number has room for these bytes.
-                (is_behind_head == Some(false)
+                (!is_behind_head
                     && unsafe { ((*real).first.xRead)(file, (&raw mut number).cast(), 4, at - FRAME_HEAD) } == ffi::OK)
                     .then(|| i64::from(u32::from_be(number)))
-            } else {
-                None
             }
+            _ => None,
         }
     };
     if let Some(page) = page.and_then(|page| u32::try_from(page).ok()) {
@@ -564,9 +570,10 @@ passed_on! {
     shrink => xShrink() -> ();
 }
 
-/// A cache that does nothing, to measure what a request takes more where it is recorded.
+/// A cache and a file that do nothing, to measure what recording takes.
 pub struct Rehearsal {
     cache: Box<Cache>,
+    file: Box<File>,
 }
 
 unsafe extern "C" fn found(cache: *mut c_void, _page: c_uint, _make: c_int) -> *mut c_void {
@@ -575,8 +582,12 @@ unsafe extern "C" fn found(cache: *mut c_void, _page: c_uint, _make: c_int) -> *
 
 unsafe extern "C" fn given_back(_cache: *mut c_void, _page: *mut c_void, _discard: c_int) {}
 
+unsafe extern "C" fn unknown(_file: *mut File, _operation: c_int, _argument: *mut c_void) -> c_int {
+    ffi::NOTFOUND
+}
+
 impl Rehearsal {
-    /// A cache in this process.
+    /// A cache and a file in this process.
     ///
     /// # Errors
     ///
@@ -598,11 +609,19 @@ impl Rehearsal {
             xDestroy: destroy,
             xShrink: shrink,
         }));
-        let request = Word { kind: kind::REQUEST, cache: 1, page: 0 }.whole();
+        let request = Cell::new(Word { kind: kind::REQUEST, cache: 1, page: 0 }.whole());
         let inner = std::ptr::dangling_mut::<c_void>();
-        let cache =
-            Cache { inner, real, ring, request: Cell::new(request), number: Cell::new(None), page_size: 0, file: Cell::new(0) };
-        Ok(Rehearsal { cache: Box::new(cache) })
+        let cache = Cache { inner, real, ring, request, number: Cell::new(None), page_size: 0, file: Cell::new(0) };
+        let methods: *mut MappedMethods = Box::leak(Box::new([0usize; METHODS])).as_mut_ptr().cast();
+        // SAFETY: the table has room for all functions, and no other one is called.
+        unsafe {
+            (&raw mut (*methods).first.iVersion).write(1);
+            (&raw mut (*methods).first.xFileControl).write(unknown);
+        }
+        let mut file = Box::new(File { methods: methods.cast() });
+        // SAFETY: the file has functions and no name.
+        unsafe { watch(std::ptr::null(), &mut *file, Role::Other, 0) };
+        Ok(Rehearsal { cache: Box::new(cache), file })
     }
 
     /// Requests a page and gives it back, as SQLite does by a table of functions: one that records, or the one below it.
@@ -622,6 +641,23 @@ impl Rehearsal {
         if page.is_multiple_of(256) {
             let put = ring.counter(Counter::Put).load(std::sync::atomic::Ordering::Relaxed);
             ring.counter(Counter::Taken).store(put, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Calls a function of the file: one that is watched, or the one below it.
+    #[inline(never)]
+    pub fn call(&self, is_watched: bool) {
+        let file = (&raw const *self.file).cast_mut();
+        let call = if is_watched { file_control } else { unknown };
+        // SAFETY: the file is watched as long as it lives.
+        unsafe { call(file, 0, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Rehearsal {
+    fn drop(&mut self) {
+        if let Some(state) = lock(&STATE).as_mut() {
+            state.files.remove(&(&raw const *self.file as usize));
         }
     }
 }

@@ -30,6 +30,12 @@ pub(super) struct Calls {
     pub(super) descriptor: i32,
     /// To the fourth argument: the position.
     pub(super) position: i32,
+    /// To the third and the fifth argument.
+    pub(super) third: i32,
+    pub(super) fifth: i32,
+    /// `mmap`, and `splice`.
+    pub(super) map: i32,
+    pub(super) splice: i32,
     /// The member of `thread_info` that says whether the call is a 32-bit one, whose number means something else, and the bit.
     pub(super) compat: (&'static str, i32),
     /// The 32-bit calls that transfer bytes: those above, in the same order, and `io_submit`.
@@ -57,6 +63,10 @@ const X86_64: Calls = Calls {
     number: 120,
     descriptor: 112,
     position: 56,
+    third: 96,
+    fifth: 72,
+    map: 9,
+    splice: 275,
     // TS_COMPAT.
     compat: ("status", 2),
     compat_transfers: &[3, 180, 145, 333, 378, 4, 181, 146, 334, 379, 248],
@@ -81,6 +91,10 @@ const AARCH64: Calls = Calls {
     number: 280,
     descriptor: 272,
     position: 24,
+    third: 16,
+    fifth: 32,
+    map: 222,
+    splice: 76,
     // TIF_32BIT.
     compat: ("flags", 1 << 22),
     compat_transfers: &[3, 180, 145, 361, 392, 4, 181, 146, 362, 393, 246],
@@ -110,5 +124,6 @@ mod tests {
         assert_eq!(calls.perhaps_positioned, numbers(&[SYS_preadv2, SYS_pwritev2]));
         assert_eq!(calls.syncs, numbers(&[SYS_fsync, SYS_fdatasync, SYS_sync_file_range, SYS_msync, SYS_syncfs, SYS_sync]));
         assert_eq!(calls.unseen, numbers(&[SYS_io_submit, SYS_sendfile, SYS_copy_file_range]));
+        assert_eq!([calls.map, calls.splice].to_vec(), numbers(&[SYS_mmap, SYS_splice]));
     }
 }

@@ -22,7 +22,7 @@ mod slot {
     pub(super) const ALL: [i16; 6] = [NUMBER, DESCRIPTOR, SCRATCH, POSITION, KIND, BYTES];
 }
 
-/// Parts of a request of io_uring whose lengths are added; of longer vectors the rest is not seen.
+/// Parts of a request of io_uring whose lengths are added; longer vectors are not seen.
 const MOST_PARTS: i32 = 8;
 
 /// Operations of io_uring (`enum io_uring_op`).
@@ -35,6 +35,8 @@ mod operation {
     pub(super) const SYNC_FILE_RANGE: i32 = 8;
     pub(super) const READ: i32 = 22;
     pub(super) const WRITE: i32 = 23;
+    /// `SPLICE`, `READV_FIXED`, `WRITEV_FIXED`.
+    pub(super) const UNSEEN: [i32; 3] = [30, 60, 61];
 }
 
 /// Offsets in the kernel's structures.
@@ -44,13 +46,23 @@ pub(super) struct FileLayout {
     table: i32,
     descriptors: i32,
     position: i32,
+    flags: i32,
     inode: i32,
     mode: i32,
     inode_number: i32,
     generation: i32,
     file_system: i32,
+    magic: i32,
+    /// What stands behind the inode of an overlay or FUSE, and the inode of a directory's entry.
+    behind_inode: i32,
+    entry: i32,
     device: i32,
     process: i32,
+    thread: i32,
+    /// Processor time of a thread, where its process is, and in that the time of threads that have ended.
+    runtime: i32,
+    signal: i32,
+    runtime_of_ended: i32,
     bytes: i32,
     /// Where a task says that it is in a 32-bit call, and the bit.
     compat: (i32, i32),
@@ -68,13 +80,21 @@ impl FileLayout {
             table: types.offset("files_struct", "fdt")?,
             descriptors: types.offset("fdtable", "fd")?,
             position: types.offset("file", "f_pos")?,
+            flags: types.offset("file", "f_flags")?,
             inode: types.offset("file", "f_inode")?,
             mode: types.offset("inode", "i_mode")?,
             inode_number: types.offset("inode", "i_ino")?,
             generation: types.offset("inode", "i_generation")?,
             file_system: types.offset("inode", "i_sb")?,
+            magic: types.offset("super_block", "s_magic")?,
+            behind_inode: types.size("inode")?,
+            entry: types.offset("dentry", "d_inode")?,
             device: types.offset("super_block", "s_dev")?,
             process: types.offset("task_struct", "tgid")?,
+            thread: types.offset("task_struct", "pid")?,
+            runtime: types.offset("task_struct", "se")?.saturating_add(types.offset("sched_entity", "sum_exec_runtime")?),
+            signal: types.offset("task_struct", "signal")?,
+            runtime_of_ended: types.offset("signal_struct", "sum_sched_runtime")?,
         })
     }
 }
@@ -198,14 +218,21 @@ fn find_file(program: &mut Assembler, layout: &FileLayout) {
     follow(program, slot::SCRATCH, R9, 0);
 }
 
+/// The bits of a file's mode that say its kind, and that of regular files.
+const TYPE: i32 = 0xf000;
+const REGULAR: i32 = 0x8000;
+
 /// Sets R9 to the inode of the file in R9, and ends the program unless the file is a regular one.
 fn find_inode(program: &mut Assembler, layout: &FileLayout) {
-    const TYPE: i32 = 0xf000;
-    const REGULAR: i32 = 0x8000;
     follow(program, slot::SCRATCH, R9, layout.inode);
+    jump_unless_regular(program, layout, "out");
+}
+
+/// Goes on at `label` unless the inode in R9 is that of a regular file.
+fn jump_unless_regular(program: &mut Assembler, layout: &FileLayout, label: &'static str) {
     clear(program, &[slot::SCRATCH]);
     to_stack(program, slot::SCRATCH, 2, R9, layout.mode);
-    program.load64(R1, R10, slot::SCRATCH).and_value(R1, TYPE).jump_unless_value(R1, REGULAR, "out");
+    program.load64(R1, R10, slot::SCRATCH).and_value(R1, TYPE).jump_unless_value(R1, REGULAR, label);
 }
 
 /// The most bytes that a call transfers (`MAX_RW_COUNT`).
@@ -241,25 +268,65 @@ fn fill(program: &mut Assembler, layout: &FileLayout) {
         field::BYTES,
         R1,
     );
+    find_real_inode(program, layout);
     to_event(program, field::INODE, 8, R9, layout.inode_number);
     to_event(program, field::GENERATION, 4, R9, layout.generation);
+    program.store64(R7, field::ADDRESS, R9).copy(R8, R9);
     follow(program, slot::SCRATCH, R9, layout.file_system);
     to_event(program, field::DEVICE, 4, R9, layout.device);
+    to_event(program, field::MAGIC, 4, R9, layout.magic);
+    program.load32(R1, R7, field::MAGIC).jump_unless_value(R1, magic::FUSE, "addressed");
+    to_event(program, field::ADDRESS, 8, R8, layout.behind_inode);
+    program.label("addressed");
+}
+
+/// Kinds of file systems whose inodes have more behind them: FUSE the number of its node, an overlay the entry of the file in
+/// its upper layer (`struct ovl_inode`), since Linux 4.10.
+mod magic {
+    pub(super) const FUSE: i32 = 0x6573_5546;
+    pub(super) const OVERLAY: i32 = 0x794c_7630;
+}
+
+/// Sets R9 to the inode of the file in the upper layer, if R9 is that of an overlay which has it there: an overlay gives files no
+/// generations, and their numbers are those of its layers.
+fn find_real_inode(program: &mut Assembler, layout: &FileLayout) {
+    program.copy(R8, R9);
+    follow(program, slot::SCRATCH, R8, layout.file_system);
+    clear(program, &[slot::NUMBER]);
+    to_stack(program, slot::NUMBER, 4, R8, layout.magic);
+    program.load32(R1, R10, slot::NUMBER).jump_unless_value(R1, magic::OVERLAY, "real").copy(R8, R9);
+    follow(program, slot::SCRATCH, R8, layout.behind_inode);
+    program.jump_if_value(R8, 0, "real");
+    follow(program, slot::SCRATCH, R8, layout.entry);
+    clear(program, &[slot::SCRATCH]);
+    to_stack(program, slot::SCRATCH, 2, R8, layout.mode);
+    program
+        .load64(R1, R10, slot::SCRATCH)
+        .and_value(R1, TYPE)
+        .jump_unless_value(R1, REGULAR, "real")
+        .copy(R9, R8)
+        .label("real");
 }
 
 /// Hands an event over with its kind, and ends the program.
 fn finish(program: &mut Assembler, maps: Maps) -> Vec<u64> {
-    program.store32_value(R7, field::GENERATION + 4, 0).load32(R1, R10, slot::KIND).store32(R7, event_field::KIND, R1);
+    program.load32(R1, R10, slot::KIND).store32(R7, event_field::KIND, R1);
     event::submit(program, maps)
+}
+
+/// An event without a file: the kernel wants all bytes written.
+fn without_file(program: &mut Assembler) {
+    program.set(R1, 0).store64(R7, field::GENERATION, R1).store64(R7, field::ADDRESS, R1);
 }
 
 /// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
 fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
-    event::reserve_with(program, maps, 0, 8);
+    event::reserve_with(program, maps, 0, field::MORE);
     fill(program, layout);
     program.jump("finish").label("count");
-    event::reserve_with(program, maps, 0, 8);
-    program.store32_value(R7, field::GENERATION, 0).label("finish");
+    event::reserve_with(program, maps, 0, field::MORE);
+    without_file(program);
+    program.label("finish");
     finish(program, maps)
 }
 
@@ -292,13 +359,15 @@ fn transfer_end(function: &KernelFunction, kind: i32, maps: Maps, followed: Foll
     let mut program = Assembler::default();
     let p = &mut program;
     begin(p, followed, Some(maps), "out");
-    p.load64(R8, R6, function.result()).jump_if_at_most(R8, 0, "out").load64(R9, R6, at("pos"));
+    p.load64(R8, R6, function.result()).jump_if_at_most(R8, 0, "out");
+    event::count_at(p, maps, event::LOOKED);
+    p.load64(R9, R6, at("pos"));
     clear(p, &slot::ALL);
     to_stack(p, slot::POSITION, 8, R9, 0);
     p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).store64(R10, slot::BYTES, R8);
     p.set(R1, kind).store64(R10, slot::KIND, R1).load64(R9, R6, at("file"));
     find_inode(p, layout);
-    event::reserve_with(p, maps, 0, 8);
+    event::reserve_with(p, maps, 0, field::MORE);
     fill(p, layout);
     finish(p, maps)
 }
@@ -325,8 +394,8 @@ fn counted_end(
         find_inode(p, layout);
     }
     p.set(R1, kind).store64(R10, slot::KIND, R1);
-    event::reserve_with(p, maps, 0, 8);
-    p.store32_value(R7, field::GENERATION, 0);
+    event::reserve_with(p, maps, 0, field::MORE);
+    without_file(p);
     finish(p, maps)
 }
 
@@ -341,7 +410,13 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
     clear(p, &slot::ALL);
     to_stack(p, slot::NUMBER, 8, R9, calls.number);
     find_compat(p, layout);
-    let labels = [(calls.reads, "read"), (calls.writes, "write"), (calls.syncs, "sync"), (calls.unseen, "unseen")];
+    let labels = [
+        (calls.reads, "read"),
+        (calls.writes, "write"),
+        (calls.syncs, "sync"),
+        (calls.unseen, "unseen"),
+        (&[calls.map, calls.splice], "others"),
+    ];
     for (numbers, label) in labels {
         for &number in numbers {
             p.jump_if_value(R1, number, label);
@@ -349,9 +424,23 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
     }
     p.jump("out");
     count_compat(p, &calls);
+    p.label("others").jump_if_value(R1, calls.map, "map").jump_if_at_most(R8, 0, "out").store64(R10, slot::BYTES, R9);
+    // One of the two is a pipe.
+    for (descriptor, other) in [(calls.descriptor, "other end"), (calls.third, "out")] {
+        p.load64(R9, R10, slot::BYTES);
+        to_stack(p, slot::DESCRIPTOR, 4, R9, descriptor);
+        find_file(p, layout);
+        follow(p, slot::SCRATCH, R9, layout.inode);
+        jump_unless_regular(p, layout, other);
+        p.jump("unseen");
+        if other != "out" {
+            p.label(other);
+        }
+    }
     set_kind(p, "sync", kind::SYNC, "count");
     set_kind(p, "unseen", kind::UNSEEN, "count");
     set_kind(p, "write", kind::WRITE, "transfer");
+    find_map(p, &calls, layout);
     p.label("read").set(R1, kind::READ).store64(R10, slot::KIND, R1).label("transfer").jump_if_at_most(R8, 0, "out").store64(
         R10,
         slot::BYTES,
@@ -359,6 +448,7 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
     );
     to_stack(p, slot::DESCRIPTOR, 4, R9, calls.descriptor);
     to_stack(p, slot::POSITION, 8, R9, calls.position);
+    event::count_at(p, maps, event::LOOKED);
     find_file(p, layout);
     p.load32(R1, R10, slot::NUMBER);
     for &number in calls.positioned {
@@ -370,9 +460,40 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
     p.jump("moved").label("perhaps").load64(R1, R10, slot::POSITION).jump_unless_value(R1, -1, "positioned").label("moved");
     // The call has moved the file's position behind its bytes.
     to_stack(p, slot::POSITION, 8, R9, layout.position);
-    p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).label("positioned");
+    p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).jump("placed").label("positioned");
+    // What is appended goes to the end, whatever position the call has.
+    p.load64(R1, R10, slot::KIND).jump_unless_value(R1, kind::WRITE, "placed");
+    jump_unless_appended(p, layout, "placed");
     find_inode(p, layout);
+    to_stack(p, slot::POSITION, 8, R9, layout.bytes);
+    p.load64(R1, R10, slot::POSITION).subtract(R1, R8).store64(R10, slot::POSITION, R1).jump("filled").label("placed");
+    find_inode(p, layout);
+    p.label("filled");
     hand_over(p, maps, layout)
+}
+
+/// Goes on at `label` unless the file in R9 is open to be appended to.
+fn jump_unless_appended(program: &mut Assembler, layout: &FileLayout, label: &'static str) {
+    const APPEND: i32 = libc::O_APPEND;
+    clear(program, &[slot::SCRATCH]);
+    to_stack(program, slot::SCRATCH, 4, R9, layout.flags);
+    program.load64(R1, R10, slot::SCRATCH).and_value(R1, APPEND).jump_unless_value(R1, APPEND, label);
+}
+
+/// At "map": a call that maps a file so that writes to memory change it.
+fn find_map(program: &mut Assembler, calls: &Calls, layout: &FileLayout) {
+    const WRITE: i32 = libc::PROT_WRITE;
+    const KINDS: i32 = 0xf;
+    program.label("map");
+    to_stack(program, slot::SCRATCH, 8, R9, calls.third);
+    program.load64(R1, R10, slot::SCRATCH).and_value(R1, WRITE).jump_unless_value(R1, WRITE, "out");
+    to_stack(program, slot::SCRATCH, 8, R9, calls.position);
+    program.load64(R1, R10, slot::SCRATCH).copy(R2, R1).and_value(R1, KINDS).jump_if_value(R1, libc::MAP_PRIVATE, "out");
+    program.and_value(R2, libc::MAP_ANONYMOUS).jump_unless_value(R2, 0, "out");
+    to_stack(program, slot::DESCRIPTOR, 4, R9, calls.fifth);
+    program.set(R1, kind::MAPPED).store64(R10, slot::KIND, R1);
+    find_file(program, layout);
+    program.jump("placed");
 }
 
 /// The submission of a request of io_uring. Its context: the address of the request.
@@ -394,7 +515,7 @@ pub(super) fn ring_submission(maps: Maps, followed: Followed, layout: &FileLayou
         (operation::FSYNC, "sync"),
         (operation::SYNC_FILE_RANGE, "sync"),
     ];
-    for (operation, label) in labels {
+    for (operation, label) in labels.into_iter().chain(operation::UNSEEN.map(|operation| (operation, "unseen"))) {
         p.jump_if_value(R1, operation, label);
     }
     p.jump("out");
@@ -403,7 +524,7 @@ pub(super) fn ring_submission(maps: Maps, followed: Followed, layout: &FileLayou
     p.label("read").set(R1, kind::READ).store64(R10, slot::KIND, R1).label("transfer");
     // A registered file has no descriptor by which the program could find it (`REQ_F_FIXED_FILE`).
     to_stack(p, slot::SCRATCH, 1, R9, ring.flags);
-    p.load64(R1, R10, slot::SCRATCH).and_value(R1, 1).jump_if_value(R1, 1, "registered");
+    p.load64(R1, R10, slot::SCRATCH).and_value(R1, 1).jump_if_value(R1, 1, "unseen");
     to_stack(p, slot::POSITION, 8, R9, ring.position);
     to_stack(p, slot::DESCRIPTOR, 4, R9, ring.descriptor);
     to_stack(p, slot::BYTES, 4, R9, ring.length);
@@ -416,13 +537,17 @@ pub(super) fn ring_submission(maps: Maps, followed: Followed, layout: &FileLayou
     add_parts(p, R9, ring.address);
     p.label("sized");
     find_file(p, layout);
-    p.load64(R1, R10, slot::POSITION).jump_unless_value(R1, -1, "positioned");
-    to_stack(p, slot::POSITION, 8, R9, layout.position);
-    p.label("positioned");
+    // Others may be submitted before these two have moved: where the bytes go is not known.
+    p.load64(R1, R10, slot::POSITION).jump_if_value(R1, -1, "moving");
+    p.load64(R1, R10, slot::KIND).jump_unless_value(R1, kind::WRITE, "placed");
+    jump_unless_appended(p, layout, "placed");
+    p.label("moving");
+    find_inode(p, layout);
+    p.jump("unseen").label("placed");
     find_inode(p, layout);
     limit_bytes(p, layout);
     p.jump("filled");
-    set_kind(p, "registered", kind::UNSEEN, "count");
+    set_kind(p, "unseen", kind::UNSEEN, "count");
     p.label("filled");
     hand_over(p, maps, layout)
 }
@@ -433,7 +558,7 @@ fn add_parts(p: &mut Assembler, request: Register, distance: i32) {
     const PART: i32 = 16;
     const LENGTH: i32 = 8;
     follow_to(p, R6, request, distance);
-    p.load64(R8, R10, slot::BYTES).set(R7, 0);
+    p.load64(R8, R10, slot::BYTES).set(R7, MOST_PARTS).jump_if_not_below(R7, R8, "few").jump("unseen").label("few").set(R7, 0);
     for part in 0..MOST_PARTS {
         p.set(R1, part).jump_if_not_below(R1, R8, "added");
         clear(p, &[slot::SCRATCH]);
@@ -478,6 +603,25 @@ pub(super) fn fork(followed: i32, layout: &FileLayout) -> Vec<u64> {
         .finish()
 }
 
+/// A captured process ends: its processor time is added to `total`, in nanoseconds. The context: the address of a thread that ends, of which
+/// the first one counts.
+pub(super) fn exit(followed: i32, total: i32, layout: &FileLayout) -> Vec<u64> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, Followed::Set(followed), None, "out");
+    p.load64(R9, R6, 0);
+    clear(p, &[slot::DESCRIPTOR, slot::NUMBER, slot::SCRATCH]);
+    to_stack(p, slot::DESCRIPTOR, 4, R9, layout.process);
+    to_stack(p, slot::NUMBER, 4, R9, layout.thread);
+    p.load64(R1, R10, slot::DESCRIPTOR).load64(R2, R10, slot::NUMBER).jump_unless_equal(R1, R2, "out");
+    to_stack(p, slot::SCRATCH, 8, R9, layout.runtime);
+    p.load64(R8, R10, slot::SCRATCH);
+    follow(p, slot::SCRATCH, R9, layout.signal);
+    to_stack(p, slot::SCRATCH, 8, R9, layout.runtime_of_ended);
+    p.load64(R1, R10, slot::SCRATCH).add(R8, R1).map_value(R1, total, 0).add_atomically(R1, 0, R8);
+    p.label("out").set(R0, 0).exit().finish()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -497,7 +641,8 @@ mod tests {
         let set = ProcessSet::new().expect("a set");
         let (maps, map) = (channel.maps(), set.descriptor());
         let layout = FileLayout::new(&types).expect("offsets");
-        let mut programs = vec![fork(map, &layout)];
+        let total = crate::kernel::SharedNumbers::<1>::new().expect("a map");
+        let mut programs = vec![fork(map, &layout), exit(map, total.descriptor(), &layout)];
         for followed in [Followed::One(1), Followed::Set(map)] {
             programs.push(call_end(Arch::THIS, maps, followed, &layout));
             if let Some(ring) = RingLayout::new(&types) {
