@@ -181,7 +181,7 @@ impl Storage for FileStorage {
                 read.buffer.fill(0);
                 read.outcome = Ok(());
             } else {
-                transfers.push(FileTransfer::new(read));
+                transfers.push(FileTransfer::of_file(read, pages));
             }
         }
         self.carry_out(transfers);

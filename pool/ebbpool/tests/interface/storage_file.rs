@@ -338,6 +338,29 @@ fn a_file_that_ends_within_a_page_is_read_with_zeros_after_its_end() {
 }
 
 #[test]
+fn a_file_that_another_program_cuts_off_reads_no_zeros() {
+    let directory = directory();
+    for (number, engine) in [Engine::Auto, Engine::Threads].into_iter().enumerate() {
+        for direct in [false, true] {
+            let path = directory.path().join(format!("{number}-{direct}"));
+            let storage = FileStorage::open(&path, &options(engine, direct, 4096)).expect("a storage");
+            let pages: Vec<u64> = (0..40).collect();
+            assert!(write(&storage, &pages, 1).iter().all(Result::is_ok));
+            for left in [20 * 4096 + 100, 20 * 4096, 0] {
+                std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(left)).expect("cut off");
+                let mut memory = Aligned::new(40, 4096);
+                let mut reads: Vec<Read> = memory.pages().zip(&pages).map(|(buffer, &page)| Read::new(page, buffer)).collect();
+                storage.read(&mut reads);
+                let failed = reads
+                    .iter()
+                    .filter(|read| matches!(&read.outcome, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof));
+                assert_eq!(failed.count() as u64, 40 - left / 4096, "{left} bytes, {engine:?}, direct: {direct}");
+            }
+        }
+    }
+}
+
+#[test]
 fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
     let directory = directory();
     let path = directory.path().join("pages");

@@ -37,8 +37,8 @@ pub(crate) trait Pages: Send + Sized {
     /// Splits the pages, so that each is transferred by itself.
     fn apart(self) -> Vec<Self>;
 
-    /// The file ended `from` bytes after the beginning of the pages.
-    fn ended(&mut self, from: usize) -> io::Result<()>;
+    /// The file ended `from` bytes after the beginning of the pages, of which `last` is the last one that it had.
+    fn ended(&mut self, from: usize, last: u64) -> io::Result<()>;
 }
 
 impl Pages for &mut Read<'_> {
@@ -58,7 +58,12 @@ impl Pages for &mut Read<'_> {
         vec![self]
     }
 
-    fn ended(&mut self, from: usize) -> io::Result<()> {
+    fn ended(&mut self, from: usize, last: u64) -> io::Result<()> {
+        // Only of the last page a part may be missing: where the file was opened so, or is being made longer.
+        if self.page < last || (self.page == last && from == 0) {
+            let text = "the file ends before it, and did not when it was opened or written: another program has cut it off";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
         if let Some(rest) = self.buffer.get_mut(from..) {
             rest.fill(0);
         }
@@ -92,7 +97,7 @@ impl Pages for &mut [Write<'_>] {
         self.chunks_mut(1).collect()
     }
 
-    fn ended(&mut self, _from: usize) -> io::Result<()> {
+    fn ended(&mut self, _from: usize, _last: u64) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::WriteZero, "the system wrote nothing of it, and gave no reason"))
     }
 }
@@ -113,6 +118,8 @@ pub(crate) struct FileTransfer<P> {
     done: usize,
     /// The number of calls since then that moved none.
     fruitless: u32,
+    /// The last page that the file had when the transfer began; 0 for writes.
+    last: u64,
 }
 
 /// How a transfer goes on.
@@ -128,7 +135,12 @@ pub(crate) enum NextStep<P> {
 
 impl<P: Pages> FileTransfer<P> {
     pub(crate) fn new(pages: P) -> Self {
-        FileTransfer { pages, done: 0, fruitless: 0 }
+        FileTransfer { pages, done: 0, fruitless: 0, last: 0 }
+    }
+
+    /// The same of a file that has these pages.
+    pub(crate) fn of_file(pages: P, in_file: u64) -> Self {
+        FileTransfer { last: in_file.saturating_sub(1), ..FileTransfer::new(pages) }
     }
 
     /// Bytes that have been moved.
@@ -191,7 +203,7 @@ impl<P: Pages> FileTransfer<P> {
     }
 
     fn ended(mut self) -> NextStep<P> {
-        let outcome = self.pages.ended(self.done);
+        let outcome = self.pages.ended(self.done, self.last);
         self.pages.settle(0..self.pages.count(), outcome);
         NextStep::Settled
     }
