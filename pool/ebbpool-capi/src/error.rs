@@ -4,7 +4,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::{self, Write};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -307,9 +307,48 @@ impl From<SpecError> for Failure {
     }
 }
 
+/// As long as it lives, the thread is not cancelled (`pthread_cancel`): the unwinding that ends it may not cross Rust, and would leave
+/// latches behind.
+struct Whole {
+    #[cfg(target_os = "linux")]
+    before: c_int,
+}
+
+impl Whole {
+    fn begin() -> Whole {
+        #[cfg(target_os = "linux")]
+        {
+            const DISABLE: c_int = 1;
+            Whole { before: Whole::set(DISABLE) }
+        }
+        #[cfg(not(target_os = "linux"))]
+        Whole {}
+    }
+
+    /// Sets whether the thread may be cancelled, and returns what it was before.
+    #[cfg(target_os = "linux")]
+    fn set(state: c_int) -> c_int {
+        unsafe extern "C" {
+            fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+        }
+        let mut before = state;
+        // SAFETY: the system has given the number, or names it, and stores the state before there.
+        unsafe { pthread_setcancelstate(state, &mut before) };
+        before
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        Whole::set(self.before);
+    }
+}
+
 /// Runs the body of a function that C calls: its failure becomes the status and the thread's last error, and so does a
 /// panic.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> StatusCode {
+    let _whole = Whole::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => EBBPOOL_OK,
         Ok(Err(failure)) => failure.note(),

@@ -229,12 +229,12 @@ mod slow {
             return;
         }
         let installed = Installation::new();
-        for name in ["options", "pages", "policies", "regions", "processes"] {
+        for name in ["options", "pages", "policies", "regions", "processes", "cancel"] {
             let program = installed.compile_shared(&test_program(name), name);
             let output = run(Command::new(&program).arg(installed.empty(&format!("{name}-files"))));
             assert!(stdout(&output).ends_with("all as expected\n"));
             // It takes longer than all other tests here. Valgrind does not see what another process writes into shared memory.
-            if std::env::var_os("EBBPOOL_WHOLE").is_some() && name != "processes" && is_there("valgrind") {
+            if std::env::var_os("EBBPOOL_WHOLE").is_some() && !["processes", "cancel"].contains(&name) && is_there("valgrind") {
                 let files = installed.empty(&format!("{name}-files-of-valgrind"));
                 run(valgrind().arg(program).arg(files));
             }
