@@ -14,7 +14,7 @@ const MOST_PASSES: usize = 4;
 #[non_exhaustive]
 pub struct Checkpoint {
     /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs the log from after
-    /// it. [`Lsn::MAX`] without a log, and 0 if some page could not be written meanwhile. Changes of a page that a
+    /// it. [`Lsn::MAX`] without a log, and 0 if its log has no record yet or some page could not be written meanwhile. Changes of a page that a
     /// panic left abandoned, or that was discarded and not yet [redone](crate::WriteGuard::redone), are not covered.
     pub covered: Lsn,
     /// The number of pages written.
@@ -60,10 +60,13 @@ impl PoolShared {
                 continue;
             }
             let covered = match begin {
-                0 => Lsn::MAX,
+                // Without a log.
+                Lsn::MAX => Lsn::MAX,
                 begin => first_unwritten.map_or(begin, |lsn| begin.min(lsn - 1)),
             };
-            self.frames.note_covered(begin);
+            if begin != Lsn::MAX {
+                self.frames.note_covered(begin);
+            }
             return Ok(CheckpointOutcome::Complete { checkpoint: Checkpoint { covered, pages }, abandoned });
         }
         Ok(CheckpointOutcome::Incomplete { pages })

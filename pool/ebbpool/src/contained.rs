@@ -24,6 +24,10 @@ use crate::storage::{Read, Storage, Write};
 /// which pages it holds. Threads may pin a frame after the policy asked about it, but not that often.
 const MOST_REFUSED: u32 = 1000;
 
+/// A policy is replaced when it has named none this number of times in a row, although it could: a frame may have become free just
+/// after it looked.
+const MOST_NONE: u32 = 10;
+
 /// The numbers of ghosts that a policy may use, for each frame and beside that.
 const GHOSTS_PER_FRAME: usize = 64;
 const LEAST_GHOSTS: usize = 1024;
@@ -109,7 +113,7 @@ impl Log for ContainedLog {
         contained("the log", || self.0.force(lsn)).unwrap_or_else(|why| Err(io::Error::other(why)))
     }
     fn end_lsn(&self) -> Lsn {
-        // Not 0, which is the end of a missing log: a checkpoint would cover everything.
+        // Not that of a missing log, with which a checkpoint would cover everything.
         contained("the log", || self.0.end_lsn()).unwrap_or(1)
     }
 }
@@ -127,6 +131,8 @@ pub(crate) struct ContainedPolicy {
     held: Box<[Option<(Page, Access)>]>,
     /// The number of victims in a row that cannot be evicted.
     refused: u32,
+    /// How often in a row it named none, although it could.
+    none: u32,
     costs: Costs,
 }
 
@@ -140,6 +146,7 @@ impl ContainedPolicy {
             fails: Cell::new(false),
             held: boxed(frames as usize, || None)?,
             refused: 0,
+            none: 0,
             costs: Costs::default(),
         })
     }
@@ -156,6 +163,12 @@ impl ContainedPolicy {
             self.replace();
         }
         call(&mut *self.policy)
+    }
+
+    /// True if one of the frames that the policy has may be evicted.
+    fn could_evict(&self, may_evict: &dyn Fn(Frame) -> bool) -> bool {
+        let held = self.held.iter().enumerate().filter(|(_, held)| held.is_some());
+        held.map(|(frame, _)| frame as Frame).any(may_evict)
     }
 
     fn query<R: Default>(&self, call: impl Fn(&dyn DynPolicy) -> R) -> R {
@@ -258,6 +271,7 @@ impl DynPolicy for ContainedPolicy {
             Some(frame) if !self.failed => {
                 if self.holds(frame) {
                     self.refused = if may_evict(frame) { 0 } else { self.refused + 1 };
+                    self.none = 0;
                     if self.refused < MOST_REFUSED {
                         return victim;
                     }
@@ -266,7 +280,19 @@ impl DynPolicy for ContainedPolicy {
                 self.replace();
                 self.policy.victim(incoming, may_evict)
             }
-            victim => victim,
+            None if !self.failed && self.could_evict(may_evict) => {
+                self.none += 1;
+                if self.none < MOST_NONE {
+                    return None;
+                }
+                tracing::error!("the policy names no victim, although frames can be evicted");
+                self.replace();
+                self.policy.victim(incoming, may_evict)
+            }
+            victim => {
+                self.none = 0;
+                victim
+            }
         }
     }
     fn evicted_with(&self, victim: Frame, evicted: &mut Vec<Frame>) {

@@ -20,7 +20,8 @@ pub trait Log: Send + Sync {
     /// If the log cannot be made durable: then the pool does not write the page.
     fn force(&self, lsn: Lsn) -> io::Result<()>;
 
-    /// The position of the latest change so far, durable or not. A checkpoint begins there.
+    /// The position of the latest change so far, durable or not; 0 if there is none yet. A checkpoint begins there, and a page that is ahead
+    /// of it is damaged: its log has lost its end.
     fn end_lsn(&self) -> Lsn;
 }
 
@@ -37,7 +38,8 @@ impl Log for NoLog {
         Ok(())
     }
 
+    /// No change is ahead of it. A log that has no record yet ends at 0.
     fn end_lsn(&self) -> Lsn {
-        0
+        Lsn::MAX
     }
 }

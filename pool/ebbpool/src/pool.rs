@@ -312,9 +312,9 @@ impl Pool {
 
     #[inline]
     pub(crate) fn write_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        self.note_in_use(page.0);
-        let latch = self.core.fix_exclusive(page)?;
-        Ok(WriteGuard::new(latch, self.payload()))
+        let noted = self.note_in_use(page.0);
+        let latch = self.core.fix_exclusive(page);
+        Ok(WriteGuard::new(latch.inspect_err(|_| self.forget_in_use(noted))?, self.payload()))
     }
 
     /// Fixes a page for writing whose content in storage does not matter: the page is filled with zeros instead of
@@ -336,9 +336,9 @@ impl Pool {
     }
 
     pub(crate) fn new_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        self.note_in_use(page.0);
-        let latch = self.core.fix_new(page)?;
-        Ok(WriteGuard::new(latch, self.payload()))
+        let noted = self.note_in_use(page.0);
+        let latch = self.core.fix_new(page);
+        Ok(WriteGuard::new(latch.inspect_err(|_| self.forget_in_use(noted))?, self.payload()))
     }
 
     /// A resident page, to be read without fixing it; `None` if it is not resident or is being changed: then fix it.
@@ -403,11 +403,23 @@ impl Pool {
     }
 
     /// Notes that a page is in use, because a caller may fix a page beyond all others for writing without allocating
-    /// it.
+    /// it. Returns the next page before and after, if it is such a page.
     #[inline]
-    fn note_in_use(&self, page: u64) {
-        if page >= self.next_page.load(Ordering::Relaxed) {
-            self.next_page.fetch_max(page.saturating_add(1), Ordering::Relaxed);
+    fn note_in_use(&self, page: u64) -> Option<(u64, u64)> {
+        if page < self.next_page.load(Ordering::Relaxed) {
+            return None;
+        }
+        let after = page.saturating_add(1);
+        let before = self.next_page.fetch_max(after, Ordering::Relaxed);
+        (before < after).then_some((before, after))
+    }
+
+    /// Takes back that a page is in use, since it could not be fixed: a number that is none would leave no page for
+    /// others. It remains in use if another page behind it is.
+    #[cold]
+    fn forget_in_use(&self, noted: Option<(u64, u64)>) {
+        if let Some((before, after)) = noted {
+            let _ = self.next_page.compare_exchange(after, before, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 

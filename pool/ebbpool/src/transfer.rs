@@ -134,8 +134,7 @@ impl PageIo {
     fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
         let found = self.format.check(bytes, page)?;
         let end = self.log.end_lsn();
-        // 0 means no log, or one that has no record yet.
-        if end > 0 && found > end {
+        if found > end {
             return Err(Damage::Ahead { found, end });
         }
         match self.recent.lock().lsn_of(page) {

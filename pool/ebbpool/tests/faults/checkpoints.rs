@@ -210,6 +210,37 @@ fn a_pool_closes_after_the_page_of_the_logs_first_record_was_discarded() {
     }
 }
 
+#[test]
+fn a_log_that_has_no_record_yet_covers_no_change() {
+    let disk = FaultyDisk::new(1);
+    let (pool, log) = pool_with_log(&disk, 0);
+    assert_eq!(covered(&pool), 0);
+    log.0.store(9, Ordering::SeqCst);
+    put_at(&pool, 1, 1, 9);
+    assert_eq!(covered(&pool), 9);
+    closed(pool).unwrap();
+    // The log is emptied, or made anew: each page that it has changed is ahead of it.
+    let (pool, _) = pool_with_log(&disk, 0);
+    let damaged = get(&pool, 1).expect_err("the page is ahead");
+    assert!(matches!(damaged, PoolError::Damaged { page: 1, damage: Damage::Ahead { found: 9, end: 0 } }), "{damaged}");
+    // Without a log a checkpoint covers everything.
+    let pool = self::pool(&disk, 2);
+    assert_eq!((get(&pool, 1).unwrap(), covered(&pool)), (1, Lsn::MAX));
+}
+
+#[test]
+fn a_stray_page_number_takes_no_page_from_others() {
+    let disk = FaultyDisk::new(1);
+    let options = options(2).patience(Duration::from_millis(20));
+    let pool = options.open(disk.pages("data", PAGE)).unwrap();
+    let (one, other) = (pool.fix_write(0).unwrap(), pool.fix_write(1).unwrap());
+    for stray in [1 << 40, u64::MAX, 1 << 52] {
+        assert!(pool.fix_write(stray).is_err() && pool.fix_new(stray).is_err());
+    }
+    drop((one, other));
+    assert_eq!(pool.allocate().unwrap().page(), 2);
+}
+
 fn covered(pool: &Pool) -> Lsn {
     pool.checkpoint().unwrap().covered
 }

@@ -73,6 +73,18 @@ impl Policy for Asking {
 }
 
 #[test]
+fn a_policy_that_names_no_victim_is_not_taken_for_pinned_frames() {
+    let disk = FaultyDisk::new(1);
+    let pool = options(4).own_policy(Asking(Some(Capabilities::empty()))).open(disk.pages("data", PAGE)).unwrap();
+    let fixed = pool.fix_read(0).unwrap();
+    for page in 1..20 {
+        put(&pool, page, page as u8).unwrap();
+    }
+    drop(fixed);
+    assert!((1..20).all(|page| get(&pool, page).unwrap() == page as u8));
+}
+
+#[test]
 fn a_pool_refuses_an_own_policy_that_asks_for_what_it_cannot_give() {
     let open = |asked| {
         let pages = FaultyDisk::new(1).pages("data", PAGE);
