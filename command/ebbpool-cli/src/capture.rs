@@ -4,7 +4,7 @@ pub(crate) mod args;
 mod live;
 pub(crate) mod targets;
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End, EventCost, Limits, SessionReport,
-    Steps, WrittenBytes, WrittenCapture, capture as run_capture, ignore_stops, keep_rights_for,
+    Steps, WrittenBytes, WrittenCapture, capture as run_capture, facts_path, ignore_stops, keep_rights_for,
 };
 use ebbpool_cost::escaped;
 use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
@@ -120,6 +120,7 @@ pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Res
             .into());
         }
     }
+    refuse_others(&session.output, &facts_path(&session.output))?;
     let outputs = CaptureOutputs::open(&session.output)?;
     let captured = run(&mut target, session, T::NOTHING)?;
     target.unseen().iter().for_each(|text| say(text));
@@ -169,6 +170,27 @@ pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Res
     Ok(())
 }
 
+/// Refuses to replace a database, and a file beside the trace that is none of facts: its name was not given.
+fn refuse_others(path: &Path, facts: &Path) -> Result<(), CaptureError> {
+    const DATABASE: &[u8] = b"SQLite format 3\0";
+    let refused = |path: &Path, why: &str| {
+        CaptureError::Request(format!("{} is there already, and {why}; give the trace another name", path.display()))
+    };
+    let is_regular = |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    let begin = |path: &Path| {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut bytes)).map(|_| bytes)
+    };
+    if is_regular(path) && begin(path).is_ok_and(|bytes| bytes.starts_with(DATABASE)) {
+        return Err(refused(path, "a database of SQLite"));
+    }
+    let is_of_facts = |bytes: &[u8]| bytes.windows(8).any(|word| word == b"\"source\"");
+    if is_regular(facts) && begin(facts).is_ok_and(|bytes| !is_of_facts(&bytes)) {
+        return Err(refused(facts, "no file of facts of a capture"));
+    }
+    Ok(())
+}
+
 /// Writes the trace; if that fails, as on a full disk, into the directory of temporary files, as what took minutes should not be
 /// lost.
 fn write(
@@ -204,7 +226,7 @@ fn of_sample(sample: f64, frames: Option<u64>) -> String {
 }
 
 /// Says something on standard error; the capture does not fail because nothing takes it.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escaped(text));
 }
 

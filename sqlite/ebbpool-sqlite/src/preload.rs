@@ -14,11 +14,11 @@ use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ffi;
+use crate::ffi::{self, Api};
 use crate::plain::functions_of;
 use crate::register_with;
 use crate::requests;
-use crate::sync::{gate, lock};
+use crate::sync::{gate, lock, try_gate};
 
 /// The environment variable without which, or with 0 or nothing in which, the preloaded functions only call SQLite's.
 pub const VARIABLE: &str = "EBBPOOL_SQLITE_PRELOAD";
@@ -50,6 +50,7 @@ struct Caller {
     /// `None` where the caller has not shown which copy it uses: the next call may come from elsewhere.
     library: Option<usize>,
     copy: RealSqlite,
+    api: Api,
 }
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
@@ -65,7 +66,12 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
     let address = caller.map(|caller| caller.address);
     let mut callers = lock(&CALLERS);
     if let Some(known) = callers.iter().find(|known| address.is_some() && known.library == address) {
-        return Some(known.copy);
+        let (api, copy) = (known.api, known.copy);
+        drop(callers);
+        // The program may have registered VFSs since.
+        // SAFETY: the functions are SQLite's.
+        unsafe { requests::watch_files(&api) };
+        return Some(copy);
     }
     let (library, is_shown) = find(&libraries, caller, own as *const c_void)?;
     // SAFETY: `find` returns a handle of the loader.
@@ -101,7 +107,7 @@ pub fn real(returns_to: *const c_void, own: OpenV2) -> Option<RealSqlite> {
         }
     };
     if is_shown || !is_known {
-        callers.push(Caller { library: address.filter(|_| is_shown), copy });
+        callers.push(Caller { library: address.filter(|_| is_shown), copy, api });
     }
     Some(copy)
 }
@@ -142,6 +148,8 @@ pub fn initialize(returns_to: *const c_void, own: OpenV2) -> c_int {
             _ => {}
         }
     }
+    // SQLite may call this while `real` has the gate.
+    let _gate = try_gate();
     let libraries = loaded_libraries();
     let caller = libraries.iter().find(|library| library.has(at));
     let Some((library, _)) = find(&libraries, caller, own as *const c_void) else {

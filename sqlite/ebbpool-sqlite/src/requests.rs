@@ -143,7 +143,7 @@ impl RequestRing {
             }
         };
         file.set_len(HEAD as u64 + 8 * words)?;
-        let ring = RequestRing::map(file)?;
+        let ring = RequestRing::map(file, libc::MAP_POPULATE)?;
         ring.counter(Counter::Layout).store(LAYOUT, Ordering::Release);
         Ok(ring)
     }
@@ -154,14 +154,14 @@ impl RequestRing {
     ///
     /// The system's, and `InvalidData` if the file is no such memory.
     pub fn open(path: &OsStr) -> io::Result<RequestRing> {
-        let ring = RequestRing::map(OpenOptions::new().read(true).write(true).open(path)?)?;
+        let ring = RequestRing::map(OpenOptions::new().read(true).write(true).open(path)?, 0)?;
         match ring.counter(Counter::Layout).load(Ordering::Acquire) {
             LAYOUT => Ok(ring),
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another version of ebbpool")),
         }
     }
 
-    fn map(file: File) -> io::Result<RequestRing> {
+    fn map(file: File, flags: c_int) -> io::Result<RequestRing> {
         let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(0);
         let words = bytes.saturating_sub(HEAD) as u64 / 8;
         if !words.is_power_of_two() || words <= 2 * SLACK {
@@ -170,9 +170,7 @@ impl RequestRing {
         // SAFETY: a new mapping at an address of the kernel's choice replaces no other one.
         let memory = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            // The program is not to wait for pages at its requests.
-            let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-            libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_raw_fd(), 0)
+            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED | flags, file.as_raw_fd(), 0)
         };
         match NonNull::new(memory.cast()).filter(|_| memory != libc::MAP_FAILED) {
             Some(memory) => Ok(RequestRing { memory, words, file, waiting: Mutex::default() }),
@@ -218,10 +216,10 @@ impl RequestRing {
         self.word(at).store(whole, Ordering::Release);
     }
 
-    /// A number for a new cache, and the word that says so.
-    fn begin_cache(&self, database: &RecordedDatabase) -> Option<u32> {
+    /// A number for a new cache of the database whose name stands there, and the word that says so.
+    fn begin_cache(&self, name: Option<u32>) -> Option<u32> {
         let cache = self.add(Counter::Caches, 1);
-        match self.add_name(database).filter(|_| cache >> CACHE_BITS == 0) {
+        match name.filter(|_| cache >> CACHE_BITS == 0) {
             Some(at) => self.put(Word { kind: kind::BEGIN, cache: cache as u32, page: at }),
             None => {
                 self.add(Counter::Unnamed, 1);

@@ -12,6 +12,11 @@ pub(crate) fn gate() -> RwLockReadGuard<'static, ()> {
     GATE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The same if no thread waits to close it.
+pub(crate) fn try_gate() -> Option<RwLockReadGuard<'static, ()>> {
+    GATE.try_read().ok()
+}
+
 /// Waits until no thread has the gate, and lets none pass until it is dropped.
 pub(crate) fn close_gate() -> RwLockWriteGuard<'static, ()> {
     GATE.write().unwrap_or_else(PoisonError::into_inner)

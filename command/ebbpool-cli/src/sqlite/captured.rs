@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 
 use crate::advise::args::ServerArg;
 use crate::capture::args::CommonArgs;
-use crate::capture::capture_target;
 use crate::capture::targets::{Captured, Target, facts_with, sqlite_policy};
+use crate::capture::{capture_target, say};
 use crate::failure::Failure;
 use crate::shell::command_line;
 
@@ -33,7 +33,7 @@ use crate::shell::command_line;
 ///
 /// # Errors
 ///
-/// Those of a capture, and [`Failure::Ended`] with the program's exit code if that is not 0.
+/// [`Failure::Ended`] with the program's exit code if that is not 0, and else those of a capture.
 pub(super) fn run(program: &[OsString], preload: (&str, OsString), output: &Path, references: u64) -> Result<(), Failure> {
     let Some((name, arguments)) = program.split_first() else { return Ok(()) };
     let mut command = Command::new(name);
@@ -60,10 +60,12 @@ pub(super) fn run(program: &[OsString], preload: (&str, OsString), output: &Path
         // The capture may have ended before the program.
         Some(Ok(mut child)) => {
             let status = child.wait()?;
-            captured?;
-            match status.code().or_else(|| Some(128 + status.signal()?)) {
-                Some(0) => Ok(()),
-                code => Err(Failure::Ended(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))),
+            match (captured, status.code().or_else(|| Some(128 + status.signal()?))) {
+                (captured, Some(0)) => captured,
+                (captured, code) => {
+                    captured.err().into_iter().for_each(|error| say(&format!("ebbpool: error: {error}")));
+                    Err(Failure::Ended(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+                }
             }
         }
         Some(Err(error)) => Err(super::failure(super::run::not_started(&words[0], error))),
@@ -237,8 +239,9 @@ impl Target for InsideSqlite {
                 ring.unwatched()
             )
         });
-        let names = (ring.unnamed() > 0)
-            .then(|| format!("the requests to {} databases are not in the trace: there were too many of them", ring.unnamed()));
+        let names = (ring.unnamed() > 0).then(|| {
+            format!("the requests of {} connections are not in the trace: there were too many databases", ring.unnamed())
+        });
         let is_other = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             !self.watched.contains(path) && !name.starts_with(LIBRARY.trim_end_matches("_preload.so"))
@@ -268,6 +271,7 @@ impl Target for InsideSqlite {
             "process": self.process.map(|process| process.0),
             "policy": policy.map(PolicySpec::to_string),
             "other_libraries": self.ring.as_ref().map(|ring| ring.unwatched()),
+            "unnamed": self.ring.as_ref().map(|ring| ring.unnamed()),
         });
         facts_with(target, counts)
     }

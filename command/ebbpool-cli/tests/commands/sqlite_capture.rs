@@ -203,6 +203,33 @@ fn what_is_not_seen_is_said() {
     let (output, _) = captured(ebbpool, &[scratch.python, "-c", "pass"], "");
     assert!(errors(&output).contains("opened no database by way of a shared library of SQLite"), "{}", errors(&output));
     assert!(!ebbpool.path("seen.json").exists());
+    let (output, _) = captured(ebbpool, &["sh", "-c", "exit 5"], "");
+    assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
+    // SQLite compares the functions of databases in memory, and these are no files.
+    let memory = "
+import sqlite3
+one, other = sqlite3.connect('kept.db'), sqlite3.connect(':memory:')
+one.execute('CREATE TABLE t (a)')
+if hasattr(other, 'deserialize'):
+    other.deserialize(one.serialize())
+    other.execute('INSERT INTO t VALUES (1)')
+for _ in range(30000):
+    sqlite3.connect('kept.db').close()
+print(one.execute('SELECT count(*) FROM t').fetchone()[0])
+";
+    let (output, facts) = captured(ebbpool, &[scratch.python, "-c", memory], "");
+    assert_eq!((output.stdout.as_slice(), &facts["unnamed"]), (&b"0\n"[..], &Value::from(0)), "{}", errors(&output));
+    // What is no file of facts, or a database, is not replaced.
+    for (trace, other) in [("app.parquet", "app.json"), ("kept.db", "kept.db")] {
+        if other == "app.json" {
+            ebbpool.file(other, "{}");
+        }
+        let before = fs::read(ebbpool.path(other)).expect("a file");
+        let output =
+            ebbpool.run(&["sqlite", "run", "--capture", trace, "--library", library().to_str().expect("UTF-8"), "--", "true"]);
+        assert!(errors(&output).contains("is there already"), "{}", errors(&output));
+        assert_eq!(fs::read(ebbpool.path(other)).expect("a file"), before);
+    }
     let (output, _) = captured(ebbpool, &["./missing"], "");
     assert_eq!(output.status.code(), Some(127), "{}", errors(&output));
     let output = ebbpool.run(&["sqlite", "run", "--capture", "x.parquet", "--window", "3", "--", "true"]);

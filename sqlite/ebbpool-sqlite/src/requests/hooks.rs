@@ -15,11 +15,12 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLockWriteGuard};
 
 use super::{Counter, RecordedDatabase, RequestRing, VARIABLE, Word, kind};
 use crate::ffi::{self, Api, File, IoMethods, Vfs};
-use crate::sync::lock;
+use crate::sync::{close_gate, lock};
 
 const CONFIG_PCACHE2: c_int = 18;
 const CONFIG_GETPCACHE2: c_int = 19;
@@ -29,6 +30,7 @@ const COPIES: usize = 4;
 const LOG_HEAD: i64 = 32;
 const FRAME_HEAD: i64 = 24;
 
+type Opener = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int;
 type ConfigFunction = unsafe extern "C" fn(c_int, ...) -> c_int;
 type DatabaseOfName = unsafe extern "C" fn(*const c_char) -> *const c_char;
 
@@ -115,7 +117,11 @@ struct Open {
 struct State {
     copies: Vec<WatchedCopy>,
     /// What opens files of a VFS.
-    openers: HashMap<usize, unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int>,
+    openers: HashMap<usize, Opener>,
+    /// The default one.
+    default: usize,
+    /// Where the names of databases stand.
+    names: HashMap<RecordedDatabase, u32>,
     files: HashMap<usize, Open>,
     /// Functions of files by those that they stand for. They stay.
     methods: HashMap<usize, usize>,
@@ -128,17 +134,23 @@ unsafe impl Send for State {}
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 static REAL: [OnceLock<CacheMethods>; COPIES] = [const { OnceLock::new() }; COPIES];
+/// How often a file was opened, closed or bound to a cache.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
 static RING: OnceLock<Option<RequestRing>> = OnceLock::new();
 
 thread_local! {
     /// Calls of `xOpen` that the thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The VFS of the innermost.
+    static WITHIN: Cell<usize> = const { Cell::new(0) };
+    /// The file of the latest page of mapped memory, its functions and cache, and when that was so.
+    static MAPPED: Cell<(usize, *const MappedMethods, u32, u64)> = const { Cell::new((0, std::ptr::null(), 0, 0)) };
     /// The database that was opened last and has no cache yet.
     static OPENED: Cell<usize> = const { Cell::new(0) };
     /// The cache that was made last and has no database.
     static FRESH: Cell<usize> = const { Cell::new(0) };
     /// The lock, while the thread is in `fork`.
-    static HELD: RefCell<Option<MutexGuard<'static, Option<State>>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
 /// The memory that the environment names, if it names some.
@@ -151,6 +163,8 @@ fn ring() -> Option<&'static RequestRing> {
                 unsafe { libc::pthread_atfork(Some(before_fork), Some(behind_fork), Some(behind_fork)) };
                 Some(ring)
             }
+            // The command has ended.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
                 say(&format!("process {} is not captured: {}: {error}", std::process::id(), path.display()));
                 None
@@ -165,8 +179,13 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "ebbpool: {text}");
 }
 
+/// What the thread that calls `fork` has locked meanwhile: threads pass the gate before they look for libraries, for which the loader has
+/// a lock, and before they take the second one.
+type Held = (RwLockWriteGuard<'static, ()>, MutexGuard<'static, Option<State>>);
+
 unsafe extern "C" fn before_fork() {
-    HELD.set(Some(lock(&STATE)));
+    let gate = close_gate();
+    HELD.set(Some((gate, lock(&STATE))));
 }
 
 unsafe extern "C" fn behind_fork() {
@@ -242,11 +261,15 @@ pub(crate) unsafe fn watch_files(api: &Api) -> bool {
     let mut vfs = unsafe { (api.vfs_find)(std::ptr::null()) };
     let has_some = !vfs.is_null();
     let mut state = lock(&STATE);
-    let openers = &mut state.get_or_insert_default().openers;
+    let state = state.get_or_insert_default();
+    state.default = if state.openers.is_empty() { vfs as usize } else { state.default };
+    let openers = &mut state.openers;
     // SAFETY: SQLite lists its VFSs, which it can write itself, since the list goes through them.
     unsafe {
         while !vfs.is_null() {
-            if (*vfs).xOpen as usize != open as *const () as usize {
+            // SQLite compares the functions of databases in memory with its own.
+            let is_in_memory = CStr::from_ptr((*vfs).zName) == c"memdb";
+            if !is_in_memory && (*vfs).xOpen as usize != open as *const () as usize {
                 openers.insert(vfs as usize, (*vfs).xOpen);
                 (*vfs).xOpen = open;
             }
@@ -257,12 +280,14 @@ pub(crate) unsafe fn watch_files(api: &Api) -> bool {
 }
 
 unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
-    let opener = lock(&STATE).as_ref().and_then(|state| state.openers.get(&(vfs as usize)).copied());
-    let Some(opener) = opener else { return ffi::CANTOPEN };
+    // SAFETY: SQLite passes a VFS.
+    let Some(opener) = (unsafe { opener_of(vfs) }) else { return ffi::CANTOPEN };
+    let within = WITHIN.replace(vfs as usize);
     DEPTH.set(DEPTH.get() + 1);
     // SAFETY: the call is passed on as it is.
     let code = unsafe { opener(vfs, name, file, flags, out) };
     DEPTH.set(DEPTH.get() - 1);
+    WITHIN.set(within);
     let role = match flags & ffi::OPEN_KINDS {
         ffi::OPEN_MAIN_DB => Role::Database,
         ffi::OPEN_WAL | ffi::OPEN_MAIN_JOURNAL | ffi::OPEN_SUPER_JOURNAL => Role::Log,
@@ -273,6 +298,23 @@ unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, f
         unsafe { watch(name, file, role, flags) };
     }
     code
+}
+
+/// The function that opened files of a VFS before. A program may have copied a VFS with this function in it, or call that of another one
+/// with a VFS of its own: then it is that of the VFS with the same data, and else SQLite's default.
+///
+/// # Safety
+///
+/// `vfs` is one.
+unsafe fn opener_of(vfs: *mut Vfs) -> Option<Opener> {
+    let state = lock(&STATE);
+    let openers = &state.as_ref()?.openers;
+    let own = openers.get(&(vfs as usize)).filter(|_| WITHIN.get() != vfs as usize);
+    // SAFETY: the caller's, and SQLite's VFSs stay.
+    let alike = || unsafe {
+        openers.iter().find(|(at, _)| **at != vfs as usize && (*(**at as *const Vfs)).pAppData == (*vfs).pAppData)
+    };
+    own.or_else(|| Some(alike()?.1)).or_else(|| openers.get(&state.as_ref()?.default)).copied()
 }
 
 /// # Safety
@@ -306,6 +348,7 @@ unsafe fn watch(name: *const c_char, file: *mut File, role: Role, flags: c_int) 
     };
     let open = Open { real, role, name: name as usize, database, of, cache: None, is_in_checkpoint: false, behind_head: 0 };
     state.files.insert(file as usize, open);
+    CHANGES.fetch_add(1, Ordering::Release);
     let methods = *state.methods.entry(real as usize).or_insert_with(|| watching(real) as usize);
     // SAFETY: as above; the functions stay.
     unsafe { (*file).methods = methods as *const IoMethods };
@@ -428,12 +471,19 @@ unsafe extern "C" fn file_control(file: *mut File, operation: c_int, argument: *
 }
 
 unsafe extern "C" fn fetch_mapped(file: *mut File, at: i64, length: c_int, out: *mut *mut c_void) -> c_int {
-    let Some((real, cache)) = of_file(file, |open| (open.real, open.cache)) else {
-        return ffi::IOERR;
+    // Without a lock where the thread has fetched from the same file before.
+    let changes = CHANGES.load(Ordering::Acquire);
+    let known = MAPPED.get();
+    let (real, cache) = if (known.0, known.3) == (file as usize, changes) {
+        (known.1, Some(known.2))
+    } else {
+        let Some((real, cache)) = of_file(file, |open| (open.real, open.cache)) else { return ffi::IOERR };
+        cache.into_iter().for_each(|cache| MAPPED.set((file as usize, real, cache, changes)));
+        (real, cache)
     };
     // SAFETY: the call is passed on as it is; SQLite passes a place for the answer.
     let (code, is_there) = unsafe { (((*real).xFetch)(file, at, length, out), !(*out).is_null()) };
-    if let (ffi::OK, true, Some(cache), Some(ring)) = (code, is_there, cache, ring()) {
+    if let (ffi::OK, true, Some(cache), Some(Some(ring))) = (code, is_there, cache, RING.get()) {
         ring.put(Word { kind: kind::REQUEST, cache, page: (at / i64::from(length.max(1))) as u32 + 1 });
     }
     code
@@ -444,6 +494,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
         OPENED.set(0);
     }
     let open = lock(&STATE).as_mut().and_then(|state| state.files.remove(&(file as usize)));
+    CHANGES.fetch_add(1, Ordering::Release);
     match open {
         // SAFETY: the call is passed on as it is.
         Some(open) => unsafe { ((*open.real).first.xClose)(file) },
@@ -497,10 +548,18 @@ unsafe extern "C" fn create<const COPY: usize>(page_size: c_int, extra: c_int, p
 fn bind(cache: &Cache, file: usize) {
     let number = of_file(file as *mut File, |open| {
         open.database.page_size = cache.page_size;
-        open.cache = cache.ring.begin_cache(&open.database);
-        open.cache
+        open.database.clone()
     });
-    let number = number.flatten();
+    let number = number.and_then(|database| {
+        let known = lock(&STATE).as_ref().and_then(|state| state.names.get(&database).copied());
+        let name = known.or_else(|| cache.ring.add_name(&database));
+        if let (None, Some(name), Some(state)) = (known, name, lock(&STATE).as_mut()) {
+            state.names.insert(database, name);
+        }
+        cache.ring.begin_cache(name)
+    });
+    of_file(file as *mut File, |open| open.cache = number);
+    CHANGES.fetch_add(1, Ordering::Release);
     cache.number.set(number);
     let request = number.map(|cache| Word { kind: kind::REQUEST, cache, page: 0 }.whole());
     cache.request.set(request.unwrap_or(0));
