@@ -42,6 +42,7 @@ pub(crate) enum Failure {
     #[error("{error}")]
     Program { error: Box<dyn Error + Send + Sync>, code: u8 },
     #[cfg(all(feature = "sqlite", target_os = "linux"))]
+    #[cfg_attr(not(all(feature = "capture", any(target_arch = "x86_64", target_arch = "aarch64"))), allow(dead_code))]
     /// No failure of this command: the program that it has run ended with this code.
     #[error("the program ended with the code {0}")]
     Ended(u8),

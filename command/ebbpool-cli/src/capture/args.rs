@@ -1,6 +1,6 @@
 //! Arguments of `ebbpool capture`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -157,9 +157,10 @@ pub(super) struct SessionArgs {
     pub(super) force: bool,
 }
 
+#[cfg(feature = "sqlite")]
 impl CommonArgs {
     /// A capture that ends with the program.
-    pub(crate) fn until_end(output: &Path, references: u64) -> CommonArgs {
+    pub(crate) fn until_end(output: &std::path::Path, references: u64) -> CommonArgs {
         let session = SessionArgs {
             seconds: Duration::MAX,
             references,
