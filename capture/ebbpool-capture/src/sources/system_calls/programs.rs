@@ -225,13 +225,13 @@ const REGULAR: i32 = 0x8000;
 /// Sets R9 to the inode of the file in R9, and ends the program unless the file is a regular one.
 fn find_inode(program: &mut Assembler, layout: &FileLayout) {
     follow(program, slot::SCRATCH, R9, layout.inode);
-    jump_unless_regular(program, layout, "out");
+    jump_unless_regular(program, layout, R9, "out");
 }
 
-/// Goes on at `label` unless the inode in R9 is that of a regular file.
-fn jump_unless_regular(program: &mut Assembler, layout: &FileLayout, label: &'static str) {
+/// Goes on at `label` unless the inode is that of a regular file.
+fn jump_unless_regular(program: &mut Assembler, layout: &FileLayout, inode: Register, label: &'static str) {
     clear(program, &[slot::SCRATCH]);
-    to_stack(program, slot::SCRATCH, 2, R9, layout.mode);
+    to_stack(program, slot::SCRATCH, 2, inode, layout.mode);
     program.load64(R1, R10, slot::SCRATCH).and_value(R1, TYPE).jump_unless_value(R1, REGULAR, label);
 }
 
@@ -298,14 +298,8 @@ fn find_real_inode(program: &mut Assembler, layout: &FileLayout) {
     follow(program, slot::SCRATCH, R8, layout.behind_inode);
     program.jump_if_value(R8, 0, "real");
     follow(program, slot::SCRATCH, R8, layout.entry);
-    clear(program, &[slot::SCRATCH]);
-    to_stack(program, slot::SCRATCH, 2, R8, layout.mode);
-    program
-        .load64(R1, R10, slot::SCRATCH)
-        .and_value(R1, TYPE)
-        .jump_unless_value(R1, REGULAR, "real")
-        .copy(R9, R8)
-        .label("real");
+    jump_unless_regular(program, layout, R8, "real");
+    program.copy(R9, R8).label("real");
 }
 
 /// Hands an event over with its kind, and ends the program.
@@ -431,7 +425,7 @@ pub(super) fn call_end(arch: Arch, maps: Maps, followed: Followed, layout: &File
         to_stack(p, slot::DESCRIPTOR, 4, R9, descriptor);
         find_file(p, layout);
         follow(p, slot::SCRATCH, R9, layout.inode);
-        jump_unless_regular(p, layout, other);
+        jump_unless_regular(p, layout, R9, other);
         p.jump("unseen");
         if other != "out" {
             p.label(other);
