@@ -158,12 +158,13 @@ fn a_signal_goes_to_the_program_and_the_trace_is_written() {
     let Some(scratch) = Scratch::new() else { return };
     let ebbpool = &scratch.ebbpool;
     let program = "
-import signal, sqlite3, sys, time
+import itertools, signal, sqlite3, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 database = sqlite3.connect('a.db')
 database.execute('CREATE TABLE t (a)')
-open('ready', 'w').close()
-while True:
+for look in itertools.count():
+    if look == 20:
+        open('ready', 'w').close()
     database.execute('SELECT * FROM t').fetchall()
     time.sleep(0.001)
 ";
