@@ -446,7 +446,7 @@ begin(void)
 	victims = advice.follows ? ebb_shared->counters.victims : 0;
 	advice.of_server = advice.follows ? pair_of_policy() : EBB_MINIATURE_OF_CLOCK;
 	/* First, so that no page comes between this and the look at all buffers. */
-	ebb_follow(advice.follows && advice.of_server >= 0 ? advice.one_of : 0);
+	ebb_follow(EBB_ADVISOR, advice.follows && advice.of_server >= 0 ? advice.one_of : 0);
 	ebb_miniatures_begin(advice.one_of);
 	ebb_miniatures_costs(ebb_asymmetry);
 	ebb_samples_begin(&advice);
@@ -468,7 +468,7 @@ publish_end(void)
 static void
 end(void)
 {
-	ebb_follow(0);
+	ebb_follow(EBB_ADVISOR, 0);
 	ebb_miniatures_end();
 	publish_end();
 }
@@ -477,7 +477,7 @@ end(void)
 static void
 at_exit(int code, Datum argument)
 {
-	ebb_follow(0);
+	ebb_follow(EBB_ADVISOR, 0);
 	publish_end();
 }
 

@@ -89,9 +89,37 @@ extern void ebb_samples_checkpoint(void);
 
 /* ---- follow.c: pages that the policy sees ---- */
 
+typedef enum EbbFollower
+{
+	EBB_ADVISOR,
+	EBB_CAPTURE,
+	EBB_FOLLOWERS
+} EbbFollower;
+
+typedef enum EbbSeenKind
+{
+	EBB_SEEN_READ,
+	EBB_SEEN_HIT,
+	EBB_SEEN_WRITE,
+	EBB_SEEN_DROP
+} EbbSeenKind;
+
+typedef struct EbbSeen
+{
+	uint64		number;
+	BufferTag	tag;
+	uint8		kind;
+	uint8		hits;
+	bool		write;
+	bool		by_ring;
+} EbbSeen;
+
 extern Size ebb_followed_size(void);
 extern void ebb_followed_startup(void);
-extern void ebb_follow(uint32 one_of);
+extern void ebb_follow(EbbFollower who, uint32 one_of);
+extern uint32 ebb_follow_alone(bool begins);
+extern bool ebb_follow_next(EbbFollower who, EbbSeen *seen);
+extern double ebb_follow_filled(EbbFollower who, uint64 *lost);
 extern void ebb_follow_hits(uint32 one_of);
 extern double ebb_follow_on(EbbAdvice *advice);
 

@@ -153,9 +153,9 @@ fill_queue(void)
 	ebb_shared->pause = 0;
 }
 
-/* Under the lock. */
+/* Events before position `old` have waited long enough, however few came since then (6). Under the lock. */
 void
-ebb_combine(void)
+ebb_combine(uint64 old)
 {
 	instr_time	start;
 	instr_time	end;
@@ -164,7 +164,7 @@ ebb_combine(void)
 	INSTR_TIME_SET_CURRENT(start);
 	ebb_harvest_begin();
 	take_over_settings();
-	events = ebb_ring_drain();
+	events = ebb_ring_drain(old);
 	if (pg_atomic_read_u32(&ebb_shared->events_lost) && ebb_works())
 	{
 		/* Cleared before, so that what is lost meanwhile is compared next time. */
@@ -190,7 +190,7 @@ ebb_try_combine(bool wait)
 	}
 	else if (!LWLockConditionalAcquire(ebb_shared->lock, LW_EXCLUSIVE))
 		return false;
-	ebb_combine();
+	ebb_combine(0);
 	LWLockRelease(ebb_shared->lock);
 	ebb_report_failure();
 	return true;

@@ -95,6 +95,14 @@ COMMENT ON COLUMN ebbpool_stat.combines IS 'times that a process has reported to
 COMMENT ON COLUMN ebbpool_stat.combine_ms IS 'the time of that, in ms';
 COMMENT ON COLUMN ebbpool_stat.queued IS 'victims in the queue now';
 
+-- For captures. What it shows says which rows are used.
+CREATE FUNCTION ebbpool_requests(OUT lost bigint, OUT filled double precision, OUT spent_us bigint, OUT requests bytea)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+REVOKE ALL ON FUNCTION ebbpool_requests() FROM PUBLIC;
+
+COMMENT ON FUNCTION ebbpool_requests() IS 'what the policy has seen since the session''s call before, for ebbpool capture postgres --module; it ends with the session';
+
 -- The advisor.
 
 CREATE FUNCTION ebbpool_advise(

@@ -127,7 +127,7 @@ initialize(void *region)
 	ebb_make_policy(ebb_policy);
 	ereport(LOG,
 			(errmsg("ebbpool: %zu bytes for the policy \"%s\" of %d buffers, and %zu for the module", region_size(),
-					ebb_policy, NBuffers, shared_size())));
+					ebb_policy, NBuffers, shared_size() + ebb_followed_size())));
 	ebb_report_failure();
 }
 

@@ -197,7 +197,7 @@ extern bool ebb_asked;
 
 extern void ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag);
 extern uint64 ebb_ring_length(void);
-extern uint64 ebb_ring_drain(void);
+extern uint64 ebb_ring_drain(uint64 old);
 
 /* ---- pages.c ---- */
 
@@ -214,12 +214,12 @@ extern uint32 ebb_take_hits_locked(int buf_id, uint32 *state, bool *written);
 extern void ebb_harvest_frames(int number);
 extern void ebb_harvest_samples(uint32 one_of, int first, int number);
 
-/* ---- follow.c: what the advisor is to see of it ---- */
+/* ---- follow.c: what the advisor and a capture are to see of it ---- */
 
-extern void ebb_followed_read(uint64 number, bool write);
-extern void ebb_followed_hit(uint64 number, uint32 hits, bool write);
-extern void ebb_followed_wrote(uint64 number);
-extern void ebb_followed_dropped(uint64 number);
+extern void ebb_followed_read(int buf_id, const BufferTag *tag, bool write, bool by_ring);
+extern void ebb_followed_hit(int buf_id, uint32 hits, bool write);
+extern void ebb_followed_wrote(int buf_id);
+extern void ebb_followed_dropped(int buf_id);
 
 /* ---- combiner.c ---- */
 
@@ -231,7 +231,7 @@ extern void ebb_drain_long_ring(void);
 extern bool ebb_succeeded(const char *call, ebbpool_status status);
 extern void ebb_give_up(const char *why);
 extern void ebb_report_failure(void);
-extern void ebb_combine(void);
+extern void ebb_combine(uint64 old);
 extern bool ebb_try_combine(bool wait);
 extern int	ebb_victim(void);
 

@@ -1,9 +1,9 @@
 /*
- * follow.c -- what the policy sees of sampled pages, for the advisor (advise.c).
+ * follow.c -- what the policy sees, for the advisor (advise.c: of sampled pages) and for a capture (record.c: of all).
  *
- * While a policy of the module names victims, it takes the hits out of the descriptors, so the advisor cannot. The holder of the
- * lock then writes those of sampled pages into a ring, from which the advisor reads: one process writes at a time, one
- * reads. What comes while the ring is full is lost, and counted.
+ * While a policy of the module names victims, it takes the hits out of the descriptors, so others cannot. The holder of the
+ * lock then writes what it sees into a ring of each follower: one process writes at a time, one reads. What comes while a ring is
+ * full is lost, and counted.
  */
 #include "advise.h"
 
@@ -11,34 +11,20 @@
 #include "storage/latch.h"
 #include "storage/shmem.h"
 
-#define SLOTS 2048
 /* Frames that are looked at under one lock. */
 #define FRAMES_AT_ONCE 4096
 
-typedef enum EbbSeenKind
-{
-	EBB_SEEN_READ,
-	EBB_SEEN_HIT,
-	EBB_SEEN_WRITE,
-	EBB_SEEN_DROP
-} EbbSeenKind;
-
-typedef struct EbbSeen
-{
-	uint64		number;
-	uint8		kind;
-	uint8		hits;
-	bool		write;
-} EbbSeen;
+static const int slots_of[EBB_FOLLOWERS] = {[EBB_ADVISOR] = 2048, [EBB_CAPTURE] = 32768};
 
 typedef struct EbbFollowed
 {
-	pg_atomic_uint32 one_of;	/* one page of so many is a sample; 0 if the advisor does not follow */
+	pg_atomic_uint32 one_of;	/* one page of so many is a sample; 0 if the follower does not follow */
+	pg_atomic_uint32 process;	/* a capture's; 0 if there is none */
 	pg_atomic_uint64 written;	/* positions grow for ever */
 	pg_atomic_uint64 read;
 	pg_atomic_uint64 lost;
 	Latch	   *latch;			/* of the advisor's process, or of one that has its place now */
-	EbbSeen		ring[SLOTS];
+	EbbSeen    *ring;
 } EbbFollowed;
 
 static EbbFollowed *followed = NULL;
@@ -46,7 +32,11 @@ static EbbFollowed *followed = NULL;
 Size
 ebb_followed_size(void)
 {
-	return sizeof(EbbFollowed);
+	Size		size = EBB_FOLLOWERS * sizeof(EbbFollowed);
+
+	for (int i = 0; i < EBB_FOLLOWERS; i++)
+		size += slots_of[i] * sizeof(EbbSeen);
+	return size;
 }
 
 /* At the server's start, and again after a crash of a process. */
@@ -54,84 +44,152 @@ void
 ebb_followed_startup(void)
 {
 	bool		found;
+	EbbSeen    *slots;
 
-	followed = ShmemInitStruct("ebbpool followed", sizeof(EbbFollowed), &found);
+	followed = ShmemInitStruct("ebbpool followed", ebb_followed_size(), &found);
 	if (found)
 		return;
-	memset(followed, 0, sizeof(*followed));
-	pg_atomic_init_u32(&followed->one_of, 0);
-	pg_atomic_init_u64(&followed->written, 0);
-	pg_atomic_init_u64(&followed->read, 0);
-	pg_atomic_init_u64(&followed->lost, 0);
+	memset(followed, 0, ebb_followed_size());
+	slots = (EbbSeen *) (followed + EBB_FOLLOWERS);
+	for (int i = 0; i < EBB_FOLLOWERS; i++)
+	{
+		pg_atomic_init_u32(&followed[i].one_of, 0);
+		pg_atomic_init_u32(&followed[i].process, 0);
+		pg_atomic_init_u64(&followed[i].written, 0);
+		pg_atomic_init_u64(&followed[i].read, 0);
+		pg_atomic_init_u64(&followed[i].lost, 0);
+		followed[i].ring = slots;
+		slots += slots_of[i];
+	}
 }
 
 /* ---- the holder of the lock ---- */
 
-static inline void
-put(uint64 number, EbbSeenKind kind, uint32 hits, bool write)
+static void
+put_into(EbbFollowed *it, int slots, const EbbSeen *seen)
 {
-	uint32		one_of = followed ? pg_atomic_read_u32(&followed->one_of) : 0;
-	uint64		at;
-	uint64		read;
+	uint64		at = pg_atomic_read_u64(&it->written);
+	uint64		read = pg_atomic_read_u64(&it->read);
 
-	if (one_of == 0 || !ebb_is_sampled(number, one_of))
-		return;
-	at = pg_atomic_read_u64(&followed->written);
-	read = pg_atomic_read_u64(&followed->read);
-	if (at - read >= SLOTS)
+	if (at - read >= slots)
 	{
-		pg_atomic_fetch_add_u64(&followed->lost, 1);
+		pg_atomic_fetch_add_u64(&it->lost, 1);
 		return;
 	}
-	followed->ring[at % SLOTS] = (EbbSeen) {.number = number, .kind = kind, .hits = hits, .write = write};
+	it->ring[at % slots] = *seen;
 	pg_write_barrier();
-	pg_atomic_write_u64(&followed->written, at + 1);
+	pg_atomic_write_u64(&it->written, at + 1);
 	/* It may rest for longer than the other half lasts. */
-	if (at + 1 - read == SLOTS / 2)
-		SetLatch(followed->latch);
+	if (at + 1 - read == slots / 2 && it->latch)
+		SetLatch(it->latch);
+}
+
+/* What the policy sees of a page: its tag is the one given, or that of the frame if it is still there. */
+static void
+put(int buf_id, const BufferTag *tag, EbbSeen seen)
+{
+	for (int i = 0; followed && i < EBB_FOLLOWERS; i++)
+	{
+		uint32		one_of = pg_atomic_read_u32(&followed[i].one_of);
+
+		/* To the advisor pages that come through rings are none. */
+		if (one_of == 0 || !ebb_is_sampled(seen.number, one_of) || (seen.by_ring && i == EBB_ADVISOR))
+			continue;
+		seen.tag = tag ? *tag : GetBufferDescriptor(buf_id)->tag;
+		if (i == EBB_CAPTURE && !tag && ebb_number_of(&seen.tag) != seen.number)
+			pg_atomic_fetch_add_u64(&followed[i].lost, 1);
+		else
+			put_into(&followed[i], slots_of[i], &seen);
+	}
 }
 
 /* The page came into the buffers. */
 void
-ebb_followed_read(uint64 number, bool write)
+ebb_followed_read(int buf_id, const BufferTag *tag, bool write, bool by_ring)
 {
-	put(number, EBB_SEEN_READ, 1, write);
+	put(buf_id, tag, (EbbSeen) {.number = ebb_page[buf_id], .kind = EBB_SEEN_READ, .hits = 1, .write = write, .by_ring = by_ring});
 }
 
 void
-ebb_followed_hit(uint64 number, uint32 hits, bool write)
+ebb_followed_hit(int buf_id, uint32 hits, bool write)
 {
-	put(number, EBB_SEEN_HIT, hits, write);
+	put(buf_id, NULL, (EbbSeen) {.number = ebb_page[buf_id], .kind = EBB_SEEN_HIT, .hits = hits, .write = write});
 }
 
 void
-ebb_followed_wrote(uint64 number)
+ebb_followed_wrote(int buf_id)
 {
-	put(number, EBB_SEEN_WRITE, 0, true);
+	put(buf_id, NULL, (EbbSeen) {.number = ebb_page[buf_id], .kind = EBB_SEEN_WRITE, .write = true});
 }
 
+/* A capture is not shown it: its trace has no pages that end. */
 void
-ebb_followed_dropped(uint64 number)
+ebb_followed_dropped(int buf_id)
 {
-	put(number, EBB_SEEN_DROP, 0, false);
+	EbbFollowed *it = followed ? &followed[EBB_ADVISOR] : NULL;
+	uint32		one_of = it ? pg_atomic_read_u32(&it->one_of) : 0;
+	EbbSeen		seen = {.number = ebb_page[buf_id], .kind = EBB_SEEN_DROP};
+
+	if (one_of != 0 && ebb_is_sampled(seen.number, one_of))
+		put_into(it, slots_of[EBB_ADVISOR], &seen);
 }
 
-/* ---- the advisor ---- */
+/* ---- who follows ---- */
 
 /* Has the holders of the lock write from now on, or no longer if `one_of` is 0. */
 void
-ebb_follow(uint32 one_of)
+ebb_follow(EbbFollower who, uint32 one_of)
 {
+	EbbFollowed *it;
+
 	if (!followed)
 		return;
-	pg_atomic_write_u32(&followed->one_of, 0);
+	it = &followed[who];
+	pg_atomic_write_u32(&it->one_of, 0);
 	pg_memory_barrier();
-	/* What was written before belongs to what the advisor has ended. */
-	pg_atomic_write_u64(&followed->read, pg_atomic_read_u64(&followed->written));
-	pg_atomic_write_u64(&followed->lost, 0);
-	followed->latch = MyLatch;
+	/* What was written before belongs to what the follower has ended. */
+	pg_atomic_write_u64(&it->read, pg_atomic_read_u64(&it->written));
+	pg_atomic_write_u64(&it->lost, 0);
+	it->latch = who == EBB_ADVISOR ? MyLatch : NULL;
 	pg_memory_barrier();
-	pg_atomic_write_u32(&followed->one_of, one_of);
+	pg_atomic_write_u32(&it->one_of, one_of);
+}
+
+/* Makes this process the one that captures, or no longer. Returns the process that captures. */
+uint32
+ebb_follow_alone(bool begins)
+{
+	uint32		who = begins ? 0 : MyProcPid;
+
+	(void) pg_atomic_compare_exchange_u32(&followed[EBB_CAPTURE].process, &who, begins ? MyProcPid : 0);
+	return pg_atomic_read_u32(&followed[EBB_CAPTURE].process);
+}
+
+/* The next thing that was seen; false if there is none. */
+bool
+ebb_follow_next(EbbFollower who, EbbSeen *seen)
+{
+	EbbFollowed *it = &followed[who];
+	uint64		at = pg_atomic_read_u64(&it->read);
+
+	if (at == pg_atomic_read_u64(&it->written))
+		return false;
+	pg_read_barrier();
+	*seen = it->ring[at % slots_of[who]];
+	/* From here on the slot may be used again. */
+	pg_memory_barrier();
+	pg_atomic_write_u64(&it->read, at + 1);
+	return true;
+}
+
+/* The share of the ring that waits, and what has found no room. */
+double
+ebb_follow_filled(EbbFollower who, uint64 *lost)
+{
+	EbbFollowed *it = &followed[who];
+
+	*lost = pg_atomic_read_u64(&it->lost);
+	return (double) (pg_atomic_read_u64(&it->written) - pg_atomic_read_u64(&it->read)) / slots_of[who];
 }
 
 /*
@@ -155,14 +213,11 @@ ebb_follow_hits(uint32 one_of)
 double
 ebb_follow_on(EbbAdvice *advice)
 {
-	uint64		first = pg_atomic_read_u64(&followed->read);
-	uint64		end = pg_atomic_read_u64(&followed->written);
+	double		filled = ebb_follow_filled(EBB_ADVISOR, &advice->lost);
+	EbbSeen		seen;
 
-	pg_read_barrier();
-	for (uint64 at = first; at < end; at++)
+	while (ebb_follow_next(EBB_ADVISOR, &seen))
 	{
-		EbbSeen		seen = followed->ring[at % SLOTS];
-
 		switch (seen.kind)
 		{
 			case EBB_SEEN_READ:
@@ -180,9 +235,5 @@ ebb_follow_on(EbbAdvice *advice)
 				ebb_miniatures_dropped(seen.number);
 		}
 	}
-	/* From here on the slots may be used again. */
-	pg_memory_barrier();
-	pg_atomic_write_u64(&followed->read, end);
-	advice->lost = pg_atomic_read_u64(&followed->lost);
-	return (double) (end - first) / SLOTS;
+	return filled;
 }

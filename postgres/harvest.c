@@ -181,12 +181,12 @@ note_writes(int buf_id, uint32 state, uint32 usage, bool written)
 }
 
 static inline void
-show_advisor(int buf_id, uint32 usage, bool written)
+show_followers(int buf_id, uint32 usage, bool written)
 {
 	if (usage > 0)
-		ebb_followed_hit(ebb_page[buf_id], usage, written);
+		ebb_followed_hit(buf_id, usage, written);
 	else if (written)
-		ebb_followed_wrote(ebb_page[buf_id]);
+		ebb_followed_wrote(buf_id);
 }
 
 static void
@@ -212,7 +212,7 @@ harvest_frame(int buf_id)
 			ebb_page_gone(buf_id, false);
 		return;
 	}
-	show_advisor(buf_id, usage, written);
+	show_followers(buf_id, usage, written);
 	/* As the descriptor would have them: it counts no more hits, and has no write of a page that is clean again. */
 	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), BM_MAX_USAGE_COUNT);
 	written |= (ebb_state[buf_id] & EBB_OWED_WRITE) && (state & BM_DIRTY);
@@ -258,7 +258,7 @@ harvest_sample(int buf_id)
 		return;
 	if (usage > 0 || written)
 		ebb_rescue(buf_id);
-	show_advisor(buf_id, usage, written);
+	show_followers(buf_id, usage, written);
 	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), BM_MAX_USAGE_COUNT);
 	ebb_state[buf_id] = (ebb_state[buf_id] & (EBB_OWED_HIT - 1)) | usage * EBB_OWED_HIT | (written ? EBB_OWED_WRITE : 0);
 }

@@ -59,17 +59,18 @@ ebb_page_gone(int buf_id, bool evicted)
 	else
 	{
 		ebb_shared->counters.dropped++;
-		ebb_followed_dropped(ebb_page[buf_id]);
+		ebb_followed_dropped(buf_id);
 		EBB_CALL(ebbpool_policy_dropped(ebb_shared->policy, buf_id));
 	}
 }
 
 /*
- * Replaces the page of a frame in the order that the policy expects (7). Pages that come through rings are none of the advisor's.
+ * Replaces the page of a frame in the order that the policy expects (7).
  */
 static void
-replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written, bool by_ring)
+replace(int buf_id, bool evicted, uint32 class, const BufferTag *tag, bool written, bool by_ring)
 {
+	uint64		number = number_of(class, tag);
 	int32_t		evict_first;
 
 	EBB_CALL(ebbpool_policy_miss(ebb_shared->policy, number, class, written ? EBBPOOL_WRITE : EBBPOOL_READ,
@@ -82,8 +83,7 @@ replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written, boo
 	ebb_page[buf_id] = number;
 	/* By the free list or a ring: the victim in the queue was the page before. */
 	ebb_rescue(buf_id);
-	if (!by_ring)
-		ebb_followed_read(number, written);
+	ebb_followed_read(buf_id, tag, written, by_ring);
 }
 
 /* A page has come into a buffer, where another one was or none. */
@@ -109,12 +109,12 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
 	/* Without hooks: the buffer turned out to be in use, or the page is not there yet and the harvest will find it (10). */
 	if (!there && ebb_shared->attach == EBB_REDIRECT)
 		return;
-	replace(buf_id, had_page, class, number, written, by_ring);
+	replace(buf_id, had_page, class, tag, written, by_ring);
 	/* The admission itself has raised the usage count to 1 (6). */
 	if (usage > 1 && ebb_works())
 	{
 		ebb_shared->counters.hits++;
-		ebb_followed_hit(number, usage - 1, false);
+		ebb_followed_hit(buf_id, usage - 1, false);
 		EBB_CALL(ebbpool_policy_hit(ebb_shared->policy, buf_id, EBBPOOL_READ));
 		if (usage > 2)
 		{

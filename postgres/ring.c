@@ -77,9 +77,12 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 	pg_atomic_write_u64(&event->published, position + 1);
 }
 
-/* Reports the events that have waited long enough to the policy (6). Under the lock. Returns their number. */
+/*
+ * Reports the events that have waited long enough to the policy (6), those before position `old` among them. Under the lock. Returns
+ * their number.
+ */
 uint64
-ebb_ring_drain(void)
+ebb_ring_drain(uint64 old)
 {
 	uint64		first = pg_atomic_read_u64(&ebb_shared->ring_head);
 	uint64		at = first;
@@ -90,7 +93,7 @@ ebb_ring_drain(void)
 	{
 		EbbEvent   *event = &ebb_shared->ring[at % EBB_RING_SLOTS];
 
-		if (at + lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
+		if (at >= old && at + lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
 			break;
 		/* Its process has reserved the position, and not published the event yet. */
 		if (pg_atomic_read_u64(&event->published) != at + 1)

@@ -24,6 +24,7 @@
 /* StrategyGetBuffer has other parameters, and has been tried on no server of Debian. */
 #define EBB_CAN_REDIRECT 0
 
+#define ebb_tablespace_of(tag) ((tag)->spcOid)
 #define ebb_relation_of(tag) BufTagGetRelNumber(tag)
 #define ebb_database_of(tag) ((tag)->dbOid)
 #define ebb_fork_of(tag) BufTagGetForkNum(tag)
@@ -36,6 +37,7 @@
 
 #define EBB_VICTIMS_ARE_EMPTIED 0
 #define EBB_CAN_REDIRECT 1
+#define ebb_tablespace_of(tag) ((tag)->rnode.spcNode)
 #define ebb_relation_of(tag) ((tag)->rnode.relNode)
 #define ebb_database_of(tag) ((tag)->rnode.dbNode)
 #define ebb_fork_of(tag) ((tag)->forkNum)

@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "postgres"), str(HERE.parents[1] / "tests")]
+sys.path[:0] = [str(HERE), str(HERE / "postgres"), *(str(HERE.parents[1] / it) for it in ("tests", "postgres"))]
 
 import captures
 from documents import table, write_block
-from validate import WORKLOADS, Server
+from servers import built
+from validate import PORT, WORKLOADS, Server
 
 #: Seconds that a program works for one time of a pair.
 SECONDS = "2"
@@ -169,7 +170,7 @@ class Bench:
         self.directory = directory
         self.trace = directory / "overhead.parquet"
         self.stack = ExitStack()
-        self.server: Server | None = None
+        self.servers: dict[bool, Server] = {}
         self.database = directory / "overhead.db"
         self.file = directory / "file"
         self.file.write_bytes(bytes(16 * MEBIBYTE))
@@ -196,16 +197,33 @@ class Bench:
         for old in self.directory.glob(f"{self.database.name}*"):
             old.unlink()
 
-    def postgres(self, units: int, *client: str) -> Measure:
+    def made(self, has_module: bool) -> Server:
+        """A server with a database; with the module it is Debian's own one, redirected."""
+        directory, programs = self.directory, None
+        if has_module:
+            programs = built("debian", directory).parent
+            built("module", programs / "pg_config", directory / "for-module")
+            directory = directory / "with-module"
+            directory.mkdir(exist_ok=True)
+        shutil.chown(directory, "postgres")
+        server = Server(directory, programs)
+        server.make(WORKLOADS[0])
+        return server
+
+    def postgres(self, units: int, *client: str, module: bool = False) -> Measure:
         """A server whose client makes it do this number of units."""
-        server = self.server
-        if server is None:
-            shutil.chown(self.directory, "postgres")
-            server = self.server = Server(self.directory)
-            server.make(WORKLOADS[0])
+        if module not in self.servers:
+            self.servers[module] = self.made(module)
+        server = self.servers[module]
         server.restore()
         self.stack.callback(server.stop_after_failure)
-        server.start("shared_buffers=128MB", "max_wal_size=10GB")
+        settings = ["shared_preload_libraries=ebbpool", "ebbpool.attach=redirect", "bgwriter_lru_maxpages=0"] if module else []
+        server.start("shared_buffers=128MB", "max_wal_size=10GB", *settings)
+        if module:
+            server.query("create extension ebbpool", "bench")
+            connection = {"PGHOST": server.directory, "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "bench"}
+            os.environ.update({name: str(value) for name, value in connection.items()})
+        of = "--module" if module else server.pid()
 
         def used() -> float:
             """Seconds of the postmaster's children that have ended: every backend of a client that has."""
@@ -222,7 +240,7 @@ class Bench:
         def measure(program: Path | None) -> Cost:
             if program is None:
                 return Cost(work())
-            return captured("postgres", server.pid(), self.trace, program, work)
+            return captured("postgres", of, self.trace, program, work)
 
         return measure
 
@@ -315,6 +333,16 @@ ROWS = [
         "postgres-temporary",
         "`postgres`: a temporary table, filled and read, a statement",
         lambda bench: bench.postgres(300_000, *FILLED),
+    ),
+    Row(
+        "module-select",
+        "`postgres --module`: `pgbench -S -c 8`, a transaction",
+        lambda bench: bench.postgres(8 * 8000, *SELECT, module=True),
+    ),
+    Row(
+        "module-tpcb",
+        "`postgres --module`: `pgbench -c 8` (TPC-B), a transaction",
+        lambda bench: bench.postgres(8 * 1500, *TPC_B, module=True),
     ),
     Row(
         "sqlite-lookups",

@@ -49,6 +49,11 @@ pub trait EventStream {
         Vec::new()
     }
 
+    /// Processor time that the stream itself has taken of the target's so far.
+    fn spent(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.
     ///
     /// # Errors
@@ -253,6 +258,7 @@ struct Mark {
     hits: Option<(u64, u64)>,
     processor_time: Option<Duration>,
     runs: Runs,
+    spent: Duration,
     /// Runs in each process that is not captured, and its processor time.
     others: HashMap<i32, ([u64; 2], Duration)>,
 }
@@ -473,6 +479,7 @@ impl Session<'_> {
             hits: self.source.hits(),
             processor_time: self.source.processor_time(),
             runs: self.probes.runs(),
+            spent: self.probes.spent(),
             others: self.others(),
         }
     }
@@ -546,7 +553,8 @@ impl Session<'_> {
         let more = self.cost.captured.saturating_sub(self.cost.left_out + self.cost.looked).mul_f64(captured);
         // Programs without counted runs hand over all that they see.
         let uncounted = (captured - (runs[0] + runs[1]) as f64).max(0.0);
-        self.time_of_runs(runs, used, self.cost.left_out) + more + self.cost.left_out.mul_f64(uncounted)
+        let spent = self.probes.spent().saturating_sub(mark.spent);
+        self.time_of_runs(runs, used, self.cost.left_out) + more + self.cost.left_out.mul_f64(uncounted) + spent
     }
 
     /// The share of the target's processor time that its events took since `mark`.

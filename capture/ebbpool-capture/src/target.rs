@@ -307,7 +307,7 @@ impl Process {
     }
 
     /// The process that has started this one.
-    pub(crate) fn parent(self) -> Option<Process> {
+    pub fn parent(self) -> Option<Process> {
         self.stat().map(|stat| Process(stat.parent))
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod live;
+mod module;
 pub(crate) mod targets;
 
 use std::io::{self, Read, Write};
@@ -35,6 +36,7 @@ use crate::shell::command_line;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
 use live::CaptureLine;
+use module::ModuleSource;
 use targets::{Captured, Target};
 
 /// Objects in the table of the most used ones.
@@ -62,6 +64,7 @@ pub(crate) fn begin() {
 pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
     match &args.target {
         CaptureTarget::List => Ok(list()?),
+        CaptureTarget::Postgres(args) if args.module => capture_target(ModuleSource::open()?, &args.common),
         CaptureTarget::Postgres(args) => capture_target(PostgresSource::open(args.pid)?, &args.common),
         CaptureTarget::Mysql(args) | CaptureTarget::Mariadb(args) => {
             let source = MysqlSource::open(args.pid, args.symbols.as_deref())?;
@@ -305,7 +308,7 @@ fn pace_sentence(pace: [Option<f64>; 3]) -> Option<String> {
     let [before, with_probes, after] = pace;
     with_probes.filter(|_| before.is_some() || after.is_some())?;
     Some(format!(
-        "pace of the target, in waits and transfers for each second of its processor time: {} before, {} with probes, {} after",
+        "pace of the target, in waits and transfers for each second of its processor time: {} before, {} with the capture, {} after",
         shown(before),
         shown(with_probes),
         shown(after)
@@ -316,6 +319,12 @@ fn announcement(limits: &Limits, cost: &EventCost) -> String {
     if limits.time == Duration::MAX {
         let (references, event) = (grouped(limits.references as u64), 1e9 * cost.captured.as_secs_f64());
         return format!("captures until the program ends, or {references} references; a request costs it some {event:.0} ns");
+    }
+    if cost.captured.is_zero() {
+        let (seconds, references) = (limits.time.as_secs_f64(), grouped(limits.references as u64));
+        return format!(
+            "captures for {seconds} s, or until {references} references, or Ctrl-C; what it costs is measured in the server"
+        );
     }
     format!(
         "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} to {:.2} µs on this machine, and {:.2} µs more where the kernel has to step; nothing is written to it",
@@ -352,7 +361,7 @@ fn ending(report: &SessionReport) -> String {
         }
     }
     format!(
-        "captured {:.1} s{cost}{why}: {} events, {} lost, ring at most {:.1} % full; probes on in {:.0} ms, off in {:.0} ms",
+        "captured {:.1} s{cost}{why}: {} events, {} lost, ring at most {:.1} % full; on in {:.0} ms, off in {:.0} ms",
         report.time.as_secs_f64(),
         grouped(report.events),
         grouped(report.lost),
@@ -377,7 +386,7 @@ fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
         "overhead": report.overhead,
         "overhead_of_others": report.overhead_of_others,
         "others": report.others,
-        "event_ns": cost.captured.as_nanos() as u64,
+        "event_ns": Some(cost.captured).filter(|time| !time.is_zero()).map(|time| time.as_nanos() as u64),
         "pace": pace,
         "written": report.written,
     });

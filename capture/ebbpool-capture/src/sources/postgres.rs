@@ -9,6 +9,7 @@ mod decoder;
 #[cfg(test)]
 mod golden;
 mod log_position;
+pub mod module;
 mod programs;
 mod server;
 
@@ -256,7 +257,8 @@ fn requested_files(recorder: &CaptureBuffer) -> HashMap<u32, HashSet<u32>> {
     files
 }
 
-fn kind_name(kind: char) -> &'static str {
+/// A kind of relations by its letter in `pg_class`.
+pub fn kind_name(kind: char) -> &'static str {
     match kind {
         'r' => "table",
         'i' => "index",

@@ -33,7 +33,8 @@ Example:
 Examples:
   sudo ebbpool capture postgres --seconds 20 --advise
   sudo ebbpool capture postgres --pid 4711 -o monday.parquet
-  sudo ebbpool capture postgres --seconds 300 --references 50M --at-most 5%")]
+  sudo ebbpool capture postgres --seconds 300 --references 50M --at-most 5%
+  PGUSER=postgres ebbpool capture postgres --module --seconds 300")]
     Postgres(PostgresArgs),
     /// MySQL 8.0 and later: each request of a page to InnoDB's buffer pool
     #[command(after_help = "\
@@ -69,6 +70,10 @@ pub(super) struct PostgresArgs {
     /// The server's process, the parent of its backends [default: the only one]
     #[arg(long, value_name = "N")]
     pub(super) pid: Option<i32>,
+    /// By the module of Ebbpool, where its policy works, in place of probes: without root, by psql, which takes server,
+    /// user and database from PGHOST, PGPORT, PGUSER and PGDATABASE
+    #[arg(long, conflicts_with = "pid")]
+    pub(super) module: bool,
     #[command(flatten)]
     pub(super) common: CommonArgs,
 }

@@ -95,7 +95,11 @@ fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes
 
 /// The lab's policy `postgres` with a server's settings, as far as these are not its defaults, and with its checkpoints, which
 /// `ebbpool advise` charges to every policy.
-fn postgres_policy(major: u32, settings: &PostgresSettings, written: Option<&WrittenBytes>) -> Result<PolicySpec, SpecError> {
+pub(super) fn postgres_policy(
+    major: u32,
+    settings: &PostgresSettings,
+    written: Option<&WrittenBytes>,
+) -> Result<PolicySpec, SpecError> {
     const VACUUM_RING: u64 = 256;
     let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u64);
     let vacuum = (major >= 17).then_some(VACUUM_RING);
@@ -115,6 +119,25 @@ fn postgres_policy(major: u32, settings: &PostgresSettings, written: Option<&Wri
         true => "postgres".parse(),
         false => format!("postgres:{}", others.join(",")).parse(),
     }
+}
+
+/// Facts about a server of this version with these settings: its data directory and process, and what was captured of it.
+pub(super) fn postgres_facts(
+    (major, settings): (u32, &PostgresSettings),
+    (data, process): (&str, Option<i32>),
+    (captured, policy): (&Captured, Option<&PolicySpec>),
+    counts: impl Serialize,
+) -> Value {
+    let target = json!({
+        "version": major,
+        "data_directory": data,
+        "process": process,
+        "settings": settings,
+        "policy": policy.map(PolicySpec::to_string),
+        "checkpoint_seconds": checkpoint_seconds(settings, Some(captured.written)),
+        "frames": settings.shared_buffers,
+    });
+    facts_with(target, counts)
 }
 
 /// The lab's policy `sqlite` with the commits of a program, evenly spread over its references; `None` if there was none.
@@ -149,16 +172,9 @@ impl Target for PostgresSource {
     }
 
     fn facts(&self, captured: &Captured, policy: Option<&PolicySpec>) -> Value {
-        let target = json!({
-            "version": self.server.major,
-            "data_directory": self.server.data,
-            "process": self.process().0,
-            "settings": self.server.settings,
-            "policy": policy.map(PolicySpec::to_string),
-            "checkpoint_seconds": checkpoint_seconds(&self.server.settings, Some(captured.written)),
-            "frames": self.server.settings.shared_buffers,
-        });
-        facts_with(target, self.counts())
+        let server = &self.server;
+        let of_process = (server.data.as_str(), Some(self.process().0));
+        postgres_facts((server.major, &server.settings), of_process, (captured, policy), self.counts())
     }
 
     fn into_trace(self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {

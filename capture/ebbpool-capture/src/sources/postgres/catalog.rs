@@ -266,7 +266,7 @@ fn map_in(directory: &str) -> String {
 }
 
 /// The name of a fork of a relation.
-pub(crate) fn fork_name(fork: u32) -> &'static str {
+pub fn fork_name(fork: u32) -> &'static str {
     match fork {
         0 => "main",
         1 => "fsm",
