@@ -5,6 +5,7 @@
 //! docs/crashes.md.
 
 mod chance;
+mod histories;
 mod life;
 #[path = "../../../../pool/ebbpool/tests/crash/lives.rs"]
 mod lives;

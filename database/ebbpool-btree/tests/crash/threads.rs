@@ -16,7 +16,7 @@ use crate::lives::{cut_amid, test_threads};
 use crate::model::{Effects, Records, apply};
 use crate::script::Setting;
 
-const THREADS: u64 = 3;
+pub const THREADS: u64 = 3;
 const TRANSACTIONS: u64 = 12;
 const KEYS: u64 = 25;
 const COUNT: &[u8] = b"count";
@@ -28,7 +28,7 @@ struct History {
     acknowledged: usize,
 }
 
-fn open(disk: &FaultyDisk, setting: &Setting, background: bool) -> Result<Database, DatabaseError> {
+pub fn open(disk: &FaultyDisk, setting: &Setting, background: bool) -> Result<Database, DatabaseError> {
     let pages = |name| disk.pages(name, setting.page_size);
     let parts = DatabaseParts {
         pages: Box::new(pages("data")),

@@ -269,7 +269,7 @@ fn a_leaf_can_be_changed_while_one_of_its_long_values_is_read() {
 #[test]
 fn a_put_beside_readers_of_a_long_value_does_not_starve() {
     let disk = FaultyDisk::new(1);
-    let options = DatabaseOptions::new(4096).background(false).page_size(512);
+    let options = DatabaseOptions::new(4096).background(false).page_size(512).lock_patience(Duration::from_secs(60));
     let database = options.open_on(parts(&disk)).unwrap();
     let long = |byte: u8| vec![byte; 1 << 20];
     database.put(b"a", &long(0)).unwrap();
