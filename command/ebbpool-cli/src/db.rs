@@ -1,6 +1,7 @@
 //! `ebbpool db`: a small database on the pool.
 
 pub(crate) mod args;
+mod backup;
 mod bench;
 mod check;
 mod dump;
@@ -29,6 +30,7 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
         DbCommand::Put(args) => put::put(args),
         DbCommand::Get(args) => get::get(args),
         DbCommand::Dump(args) => dump::dump(args),
+        DbCommand::Backup(args) => backup::backup(args),
         DbCommand::Check(args) => check::check(args),
         DbCommand::Bench(args) => bench::bench(args),
     };

@@ -6,7 +6,7 @@ use ebbpool::{Log, Lsn};
 
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
-use crate::log::{Position, Record};
+use crate::log::{FIRST, LogCopy, Position, Record, TxnId};
 use crate::recovery;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -99,6 +99,36 @@ impl DatabaseInner {
             Some(earlier) => Err(earlier),
             None => outcome,
         }
+    }
+
+    /// Takes a checkpoint, and has the log keep all records since then until [`live`](Self::live) ends `txn`. Returns from where on a
+    /// recovery redoes the changes of pages as they are from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`checkpoint`](Self::checkpoint).
+    pub(crate) fn keep_log(&self, txn: TxnId) -> Result<Lsn, DatabaseError> {
+        let mut turn = self.checkpoints.turn.lock();
+        self.take_checkpoint(&mut turn)?;
+        let covered = turn.map_or(FIRST, |checkpoint| checkpoint.covered);
+        self.live.keep(txn, covered);
+        Ok(covered)
+    }
+
+    /// Ends the log with a checkpoint from which a recovery redoes everything since `redo_from`, and hands over the bytes of both files.
+    /// Returns how many these are.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Log`], and the errors of `write`.
+    pub(crate) fn copy_log(&self, redo_from: Lsn, write: &mut LogCopy<'_>) -> Result<u64, DatabaseError> {
+        // Only checkpoints have the log continue in the other file.
+        let _none = self.checkpoints.hold_off();
+        self.check_writable()?;
+        let wal = &self.tree.wal;
+        let appended = wal.append(&Record::Checkpoint { redo_from })?;
+        wal.sync(appended.lsn)?;
+        wal.copy(write)
     }
 
     /// Takes a checkpoint, or wakes the thread that does, if the log has grown enough since the last one.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ebbpool::{Log, Lsn};
 
+use crate::backup::Backup;
 use crate::check::{self, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::error::DatabaseError;
@@ -144,6 +146,11 @@ impl LiveTransactions {
     /// The log has the record that ends the transaction.
     pub(crate) fn end(&self, txn: TxnId) {
         self.0.lock().remove(&txn);
+    }
+
+    /// No record from this position on is given up until `txn`, which has none, ends.
+    pub(crate) fn keep(&self, txn: TxnId, from: Position) {
+        self.0.lock().insert(txn, from);
     }
 
     /// The position of the first record of any live transaction.
@@ -461,6 +468,30 @@ impl Database {
     /// [`DatabaseError::Broken`], [`DatabaseError::ReadOnly`].
     pub fn checkpoint(&self) -> Result<(), DatabaseError> {
         self.inner.checkpoint()
+    }
+
+    /// Copies the database into new files, while other threads read and write it. The copy has all that was committed before the call, and
+    /// the first n of the transactions that are committed during it; it is durable, and has the identity of the original. To restore it,
+    /// close the original, and put the copy's files in its place, all of them. The log keeps all records until the copy is complete.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let options = || ebbpool_btree::DatabaseOptions::new(256);
+    /// # let database = options().open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// let copy = directory.path().join("copy.db");
+    /// database.backup(&copy)?;
+    /// assert_eq!(options().open(&copy)?.get(b"apple")?, Some(b"1".to_vec()));
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::File`] if one of the new files is there or cannot be written, [`DatabaseError::ReadOnly`],
+    /// [`DatabaseError::Broken`], [`DatabaseError::Corrupt`], and errors of the pool and the log. No copy is there then.
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<Backup, DatabaseError> {
+        let txn = self.inner.next_txn.fetch_add(1, Ordering::Relaxed);
+        self.inner.back_up(path.as_ref(), txn)
     }
 
     /// Checks every page in use: its checksum, the order and links of the tree, and that the pages reached

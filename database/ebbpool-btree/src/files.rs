@@ -102,7 +102,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> 
     files.read_only()
 }
 
-fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> DatabaseError + 'a {
+pub(crate) fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> DatabaseError + 'a {
     move |source| DatabaseError::File { path: path.into(), what, source }
 }
 
@@ -164,7 +164,7 @@ fn created(log: &Path) -> Result<File, DatabaseError> {
 }
 
 /// Without this a crash may lose a new file's name, even if its content is durable.
-fn sync_directory(of: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(of: &Path) -> io::Result<()> {
     match fs::canonicalize(of)?.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
         None => Ok(()),

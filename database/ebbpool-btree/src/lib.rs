@@ -12,6 +12,7 @@
 extern crate ebbpool_simulated as ebbpool;
 
 mod allocation;
+mod backup;
 mod change;
 mod check;
 mod checkpoint;
@@ -39,6 +40,7 @@ pub mod fuzzing {
     pub use crate::log::fuzzing::{log, record};
 }
 
+pub use backup::Backup;
 pub use check::{CheckFinding, CheckReport};
 pub use database::{Database, DatabaseStats, LostData};
 #[cfg(not(feature = "simulation"))]

@@ -43,6 +43,7 @@ mod tests;
 mod witness;
 
 use std::io;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use ebbpool::{Log, Lsn};
@@ -69,6 +70,9 @@ const MOST_UNWRITTEN: usize = 16 << 20;
 
 /// The length of the first read of a record, which covers most records.
 const FIRST_READ: usize = 4096;
+
+/// Takes bytes of a file of the log, by its index, at an offset.
+pub(crate) type LogCopy<'c> = dyn FnMut(usize, u64, &[u8]) -> Result<(), DatabaseError> + 'c;
 
 /// The identity of a database in its log's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -449,6 +453,49 @@ impl Wal {
         self.write_out(&mut written)?;
         self.sync_written(*written)?;
         self.take_turn(layout, *written)
+    }
+
+    /// Hands over both files as they are at one moment, which is durable; the log does not turn meanwhile. Threads that commit wait only
+    /// for the end of it. Returns the bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Log`], and the errors of `write`.
+    pub(crate) fn copy(&self, write: &mut LogCopy<'_>) -> Result<u64, DatabaseError> {
+        let layout = *self.layout.read();
+        let piece = layout.current_start() - layout.begin();
+        let mut bytes = self.copy_bytes(layout.other(), header::LENGTH..header::LENGTH + piece, write)?;
+        // What is there now needs no lock, since it does not change.
+        let (file, most) = layout.locate(*self.writer.lock());
+        bytes += self.copy_bytes(file, header::LENGTH..most, write)?;
+        let mut written = self.writer.lock();
+        self.write_out(&mut written)?;
+        self.sync_written(*written)?;
+        bytes += self.copy_bytes(file, most..layout.locate(*written).1, write)?;
+        for file in 0..2 {
+            bytes += self.copy_bytes(file, 0..header::LENGTH, write)?;
+        }
+        Ok(bytes)
+    }
+
+    fn copy_bytes(&self, file: usize, range: Range<u64>, write: &mut LogCopy<'_>) -> Result<u64, DatabaseError> {
+        let mut bytes = vec![0; WRITE_AT];
+        let mut at = range.start;
+        while at < range.end {
+            let room = (range.end - at).min(WRITE_AT as u64) as usize;
+            let length = self.files[file].read_at(at, &mut bytes[..room]).map_err(unreadable)?;
+            if length == 0 {
+                return Err(unreadable(io::ErrorKind::UnexpectedEof.into()));
+            }
+            write(file, at, &bytes[..length])?;
+            at += length as u64;
+        }
+        Ok(range.end.saturating_sub(range.start))
+    }
+
+    /// The number in the identity of the database.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity.number
     }
 
     /// What is missing, if the log was opened although it is damaged.

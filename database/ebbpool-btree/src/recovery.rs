@@ -73,7 +73,8 @@ impl Analysis {
             analysis.records += 1;
             analysis.note_transaction(position, record);
             if let &Record::Checkpoint { redo_from } = record {
-                analysis.redo_from = analysis.redo_from.max(redo_from);
+                // The latest counts: the one that a backup ends with begins before others.
+                analysis.redo_from = redo_from;
                 analysis.checkpoint = Some(CompletedCheckpoint { covered: redo_from, position, end: lsn });
             }
             for (page, change) in record.changes() {

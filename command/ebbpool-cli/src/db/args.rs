@@ -58,6 +58,12 @@ Examples:
   ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -
   ebbpool db dump my.db --read-only --escape | ebbpool db load saved.db --escape --from -")]
     Dump(DumpArgs),
+    /// Copy a database that no other process has open; programs copy their own meanwhile by Database::backup
+    #[command(after_help = "\
+Examples:
+  ebbpool db backup my.db saved.db
+  ebbpool db check saved.db --read-only")]
+    Backup(BackupArgs),
     /// Check every page, and report what is wrong
     #[command(after_help = "\
 Examples:
@@ -186,6 +192,16 @@ pub(crate) struct DumpArgs {
     pub(crate) read_only: bool,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct BackupArgs {
+    /// The database
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The copy; none of its files may be there
+    #[arg(value_name = "COPY")]
+    pub(crate) to: PathBuf,
 }
 
 #[derive(Args)]

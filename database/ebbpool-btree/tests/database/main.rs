@@ -1,5 +1,6 @@
 //! Tests of the whole database: compared with a model, with threads, with files of all kinds.
 
+mod backups;
 mod failures;
 mod files;
 mod isolation;

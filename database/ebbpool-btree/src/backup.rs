@@ -1,0 +1,123 @@
+//! Backups of a database while threads read and write it.
+//!
+//! A copy is what a crash would leave behind, and opening it recovers it: pages, each as it was at some moment since the backup began,
+//! and a log that has every change since then. A checkpoint that is taken meanwhile speaks of the database's own pages, of which the copy may
+//! have older ones; so the copied log ends with a checkpoint of the backup's beginning, and the latest one counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebbpool::storage::{FileOptions, FileStorage};
+use ebbpool::{PageFormat, PoolOptions, PoolScan};
+
+use crate::database::DatabaseInner;
+use crate::error::DatabaseError;
+use crate::files::{DatabasePaths, failed, sync_directory};
+use crate::log::LogFile;
+
+/// Frames of the pool that writes the copy's pages.
+const FRAMES: u32 = 64;
+
+/// What a backup has copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// Pages of the database.
+    pub pages: u64,
+    /// Bytes of its log.
+    pub log_bytes: u64,
+}
+
+/// Files that are removed unless the backup is complete.
+struct Unfinished(Vec<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // Without its log no copy is taken for a database.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Unfinished {
+    fn create(&mut self, path: &Path) -> Result<File, DatabaseError> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(failed(path, "create it for a backup"))?;
+        self.0.push(path.to_owned());
+        Ok(file)
+    }
+}
+
+/// Ends what a backup holds back: the log becomes shorter again.
+struct KeptLog<'d> {
+    inner: &'d DatabaseInner,
+    txn: u64,
+}
+
+impl Drop for KeptLog<'_> {
+    fn drop(&mut self) {
+        self.inner.live.end(self.txn);
+    }
+}
+
+impl DatabaseInner {
+    /// Copies the database to `path`; `txn` is no transaction's number.
+    pub(crate) fn back_up(&self, path: &Path, txn: u64) -> Result<Backup, DatabaseError> {
+        let paths = DatabasePaths::new(path);
+        if let Some(there) = paths.all().into_iter().find(|path| path.symlink_metadata().is_ok()) {
+            return Err(failed(there, "back up a database into it")(io::ErrorKind::AlreadyExists.into()));
+        }
+        let mut unfinished = Unfinished(Vec::new());
+        drop(unfinished.create(&paths.pages)?);
+        let kept = KeptLog { inner: self, txn };
+        let redo_from = self.keep_log(txn)?;
+        let pages = self.copy_pages(&paths.pages)?;
+        // The names of a log come last: a copy that is not complete has none.
+        let parts = paths.log.each_ref().map(|path| path.with_added_extension("part"));
+        let files = [unfinished.create(&parts[0])?, unfinished.create(&parts[1])?];
+        let log_bytes = self.copy_log(redo_from, &mut |file, offset, bytes| {
+            LogFile::write_at(&files[file], offset, bytes).map_err(failed(&parts[file], "write it"))
+        })?;
+        drop(kept);
+        for (file, part) in files.iter().zip(&parts) {
+            file.sync_all().map_err(failed(part, "sync it"))?;
+        }
+        for (part, path) in parts.iter().zip(&paths.log) {
+            fs::rename(part, path).map_err(failed(part, "rename it"))?;
+            unfinished.0.push(path.clone());
+        }
+        sync_directory(path).map_err(failed(path, "sync its directory"))?;
+        unfinished.0.clear();
+        Ok(Backup { pages, log_bytes })
+    }
+
+    /// Copies all pages through the pool, each under its latch, and makes them durable.
+    fn copy_pages(&self, path: &Path) -> Result<u64, DatabaseError> {
+        let pool = &self.tree.pool;
+        let page_size = pool.stats().page_size;
+        let storage = FileStorage::open(path, &FileOptions::new().page_size(page_size))
+            .map_err(|error| DatabaseError::Options(error.to_string()))?;
+        let identity = self.tree.wal.identity();
+        let copy = PoolOptions::new(FRAMES).format(PageFormat::Checked).identity(identity).open(storage)?;
+        let (pages, mut scan) = (pool.pages(), PoolScan::new());
+        let mut payload = vec![0; pool.payload_size()];
+        for page in 0..pages {
+            let lsn = {
+                let page = pool.fix_scan(page, &mut scan)?;
+                payload.copy_from_slice(&page);
+                page.lsn()
+            };
+            // One that was never written stays so.
+            if lsn > 0 || payload.iter().any(|&byte| byte != 0) {
+                let mut page = copy.fix_new(page)?;
+                page.copy_from_slice(&payload);
+                page.set_lsn(lsn);
+            }
+        }
+        copy.grow(pages)?;
+        copy.close().map_err(|error| failed(path, "write it")(io::Error::other(error)))?;
+        Ok(pages)
+    }
+}
