@@ -194,7 +194,8 @@ typedef struct ebbpool_pool_options {
 // A storage of the program, as a sequence of bytes. The pool calls the functions from several threads at the same time,
 // also from threads of its own, with `context` as the first argument; it never requests a page twice at the same time,
 // except for reading. They return 0, or an error number that is not 0, such as `EIO`, which `ebbpool_error_os_code` then
-// returns to the program. They must not throw, nor jump out, nor call functions of the same pool.
+// returns to the program. They must not throw, nor jump out, nor call functions of the same pool. If `write_at`, `sync` and
+// `set_length` are all null, the storage is for reading only.
 typedef struct ebbpool_storage {
     // `sizeof(ebbpool_storage)`.
     size_t struct_size;
@@ -340,6 +341,9 @@ typedef struct ebbpool_stats {
 // except for being destroyed.
 #define EBBPOOL_PANIC 14
 
+// The storage is for reading only, and no page can be fixed for writing.
+#define EBBPOOL_READ_ONLY 15
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -419,7 +423,8 @@ const char *ebbpool_status_name(ebbpool_status status);
 // `page_class` a kind of pages that are used alike (0: unknown), which a policy may use.
 //
 // Errors: `EBBPOOL_IO` and `EBBPOOL_DAMAGED` if it cannot be read, `EBBPOOL_IO`, `EBBPOOL_LOG` and `EBBPOOL_SYNC_FAILED`
-// if its victim cannot be written, `EBBPOOL_ALL_FIXED` and `EBBPOOL_BUSY` after waiting, `EBBPOOL_ABANDONED`.
+// if its victim cannot be written, `EBBPOOL_ALL_FIXED` and `EBBPOOL_BUSY` after waiting, `EBBPOOL_ABANDONED`,
+// `EBBPOOL_READ_ONLY`.
 ebbpool_status ebbpool_pool_fix(struct ebbpool_pool *pool,
                                 uint64_t number,
                                 uint32_t mode,

@@ -50,12 +50,14 @@ pub const EBBPOOL_CLOSED: StatusCode = 13;
 /// The library has a fault: a function panicked. The pool or the policy that it was called for is unusable from then on,
 /// except for being destroyed.
 pub const EBBPOOL_PANIC: StatusCode = 14;
+/// The storage is for reading only, and no page can be fixed for writing.
+pub const EBBPOOL_READ_ONLY: StatusCode = 15;
 
 /// The names of the statuses, in their order.
-const NAMES: [&CStr; 15] = [
+const NAMES: [&CStr; 16] = [
     c"EBBPOOL_OK", c"EBBPOOL_INVALID", c"EBBPOOL_NOT_FOUND", c"EBBPOOL_BUSY", c"EBBPOOL_ALL_FIXED", c"EBBPOOL_NOT_FIXED",
     c"EBBPOOL_IO", c"EBBPOOL_LOG", c"EBBPOOL_SYNC_FAILED", c"EBBPOOL_DAMAGED", c"EBBPOOL_ABANDONED", c"EBBPOOL_NO_MEMORY",
-    c"EBBPOOL_VERSION", c"EBBPOOL_CLOSED", c"EBBPOOL_PANIC",
+    c"EBBPOOL_VERSION", c"EBBPOOL_CLOSED", c"EBBPOOL_PANIC", c"EBBPOOL_READ_ONLY",
 ];
 
 /// Why a call failed.
@@ -275,6 +277,7 @@ impl From<PoolError> for Failure {
             PoolError::AllPinned { .. } => EBBPOOL_ALL_FIXED,
             PoolError::Latched { .. } => EBBPOOL_BUSY,
             PoolError::Poisoned { .. } => EBBPOOL_SYNC_FAILED,
+            PoolError::ReadOnly => EBBPOOL_READ_ONLY,
             _ => EBBPOOL_IO,
         };
         Failure::new(status, error.to_string())

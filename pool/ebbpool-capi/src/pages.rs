@@ -73,7 +73,8 @@ fn keep_write(handle: &PoolHandle, mut guard: WriteGuard<'_>) -> Result<FixedPag
 /// `page_class` a kind of pages that are used alike (0: unknown), which a policy may use.
 ///
 /// Errors: `EBBPOOL_IO` and `EBBPOOL_DAMAGED` if it cannot be read, `EBBPOOL_IO`, `EBBPOOL_LOG` and `EBBPOOL_SYNC_FAILED`
-/// if its victim cannot be written, `EBBPOOL_ALL_FIXED` and `EBBPOOL_BUSY` after waiting, `EBBPOOL_ABANDONED`.
+/// if its victim cannot be written, `EBBPOOL_ALL_FIXED` and `EBBPOOL_BUSY` after waiting, `EBBPOOL_ABANDONED`,
+/// `EBBPOOL_READ_ONLY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbpool_pool_fix(
     pool: *mut PoolHandle,

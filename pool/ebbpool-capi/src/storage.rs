@@ -15,7 +15,8 @@ use crate::pointers::Versioned;
 /// A storage of the program, as a sequence of bytes. The pool calls the functions from several threads at the same time,
 /// also from threads of its own, with `context` as the first argument; it never requests a page twice at the same time,
 /// except for reading. They return 0, or an error number that is not 0, such as `EIO`, which `ebbpool_error_os_code` then
-/// returns to the program. They must not throw, nor jump out, nor call functions of the same pool.
+/// returns to the program. They must not throw, nor jump out, nor call functions of the same pool. If `write_at`, `sync` and
+/// `set_length` are all null, the storage is for reading only.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct StorageCallbacks {
@@ -65,10 +66,23 @@ pub(crate) struct CallbackStorage {
 struct Calls {
     context: *mut c_void,
     read_at: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, u64) -> i32,
+    /// `None` if the storage is for reading only.
+    changes: Option<ChangingCalls>,
+    release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// The functions that change a storage.
+#[derive(Clone, Copy)]
+struct ChangingCalls {
     write_at: unsafe extern "C" fn(*mut c_void, *const c_void, usize, u64) -> i32,
     sync: unsafe extern "C" fn(*mut c_void) -> i32,
     set_length: unsafe extern "C" fn(*mut c_void, u64) -> i32,
-    release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+impl Calls {
+    fn changes(&self) -> io::Result<ChangingCalls> {
+        self.changes.ok_or_else(|| io::ErrorKind::ReadOnlyFilesystem.into())
+    }
 }
 
 // SAFETY: the header requires that all threads may call the functions, with this context, at the same time.
@@ -97,12 +111,18 @@ impl CallbackStorage {
             }
         };
         let missing = |name: &str| Failure::invalid(format!("ebbpool_storage.{name} is null"));
+        let changes = match (callbacks.write_at, callbacks.sync, callbacks.set_length) {
+            (None, None, None) => None,
+            (write_at, sync, set_length) => Some(ChangingCalls {
+                write_at: write_at.ok_or_else(|| missing("write_at"))?,
+                sync: sync.ok_or_else(|| missing("sync"))?,
+                set_length: set_length.ok_or_else(|| missing("set_length"))?,
+            }),
+        };
         let calls = Calls {
             context: callbacks.context,
             read_at: callbacks.read_at.ok_or_else(|| missing("read_at"))?,
-            write_at: callbacks.write_at.ok_or_else(|| missing("write_at"))?,
-            sync: callbacks.sync.ok_or_else(|| missing("sync"))?,
-            set_length: callbacks.set_length.ok_or_else(|| missing("set_length"))?,
+            changes,
             release: callbacks.release,
         };
         let measure = callbacks.length.ok_or_else(|| missing("length"))?;
@@ -147,9 +167,9 @@ impl CallbackStorage {
     fn write_page(&self, page: u64, buffer: &[u8]) -> io::Result<()> {
         let offset = self.offset(page)?;
         self.grow_to(offset + self.page_size as u64)?;
-        let Calls { context, write_at, .. } = self.calls;
+        let ChangingCalls { write_at, .. } = self.calls.changes()?;
         // SAFETY: the buffer has the length that is passed, and the header requires the rest.
-        outcome(unsafe { write_at(context, buffer.as_ptr().cast(), buffer.len(), offset) })
+        outcome(unsafe { write_at(self.calls.context, buffer.as_ptr().cast(), buffer.len(), offset) })
     }
 
     fn grow_to(&self, bytes: u64) -> io::Result<()> {
@@ -160,9 +180,9 @@ impl CallbackStorage {
         if self.length.load(Ordering::Acquire) >= bytes {
             return Ok(());
         }
-        let Calls { context, set_length, .. } = self.calls;
+        let ChangingCalls { set_length, .. } = self.calls.changes()?;
         // SAFETY: the header requires that the function may be called with the context.
-        outcome(unsafe { set_length(context, bytes) })?;
+        outcome(unsafe { set_length(self.calls.context, bytes) })?;
         self.length.store(bytes, Ordering::Release);
         Ok(())
     }
@@ -176,6 +196,10 @@ impl Storage for CallbackStorage {
     fn pages(&self) -> io::Result<u64> {
         let length = self.length.load(Ordering::Acquire);
         Ok(length.div_ceil(self.page_size as u64))
+    }
+
+    fn writable(&self) -> bool {
+        self.calls.changes.is_some()
     }
 
     fn grow(&self, pages: u64) -> io::Result<()> {
@@ -200,9 +224,11 @@ impl Storage for CallbackStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let Calls { context, sync, .. } = self.calls;
+        let Some(ChangingCalls { sync, .. }) = self.calls.changes else {
+            return Ok(());
+        };
         // SAFETY: the header requires that the function may be called with the context.
-        outcome(unsafe { sync(context) })
+        outcome(unsafe { sync(self.calls.context) })
     }
 
     fn describe(&self) -> String {

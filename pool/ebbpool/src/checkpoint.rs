@@ -34,7 +34,7 @@ impl PoolShared {
     /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
     /// depends on the number of dirty pages, not of frames.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointOutcome, PoolError> {
-        self.transfer.check_writable()?;
+        self.transfer.check_unpoisoned()?;
         let begin = self.transfer.log().end_lsn();
         let mut pages = 0;
         // A page that is being evicted is not among the dirty ones. If it cannot be written, it is dirty again, and
@@ -156,7 +156,7 @@ impl PoolShared {
 
     /// Writes one page, if it is resident and dirty, and syncs.
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
-        self.transfer.check_writable()?;
+        self.transfer.check_unpoisoned()?;
         if self.torn_pads.contains(page) {
             self.load(page)?;
         }

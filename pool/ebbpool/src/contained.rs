@@ -63,6 +63,9 @@ impl<S: Storage> Storage for ContainedStorage<S> {
     fn pages(&self) -> io::Result<u64> {
         self.fallible(S::pages)
     }
+    fn writable(&self) -> bool {
+        self.0.writable()
+    }
     fn grow(&self, pages: u64) -> io::Result<()> {
         self.fallible(|storage| storage.grow(pages))
     }

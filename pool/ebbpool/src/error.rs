@@ -85,6 +85,9 @@ pub enum PoolError {
         /// The storage's error message.
         cause: String,
     },
+    /// The storage takes no writes, and so no page can be fixed for writing.
+    #[error("the storage is open for reading only, and no page of it can be changed")]
+    ReadOnly,
     /// The log could not be made durable, so the page must not be written.
     #[error("the log cannot be forced up to LSN {lsn}: {source}")]
     Log {

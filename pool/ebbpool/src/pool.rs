@@ -304,7 +304,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::fix_read`], and [`PoolError::Poisoned`] as soon as a sync has failed.
+    /// As [`Pool::fix_read`], [`PoolError::ReadOnly`], and [`PoolError::Poisoned`] as soon as a sync has failed.
     #[inline]
     pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
         self.write_of((page, UNKNOWN_CLASS))

@@ -105,6 +105,12 @@ pub trait Storage: Send + Sync {
     /// If the storage cannot find out.
     fn pages(&self) -> io::Result<u64>;
 
+    /// False if it takes no writes, however long it lives. A pool over it fixes no page for writing, and neither writes nor grows
+    /// it.
+    fn writable(&self) -> bool {
+        true
+    }
+
     /// Makes the storage at least `pages` pages long. New pages read as zeros.
     ///
     /// # Errors
@@ -162,6 +168,9 @@ impl<S: Storage + ?Sized> Storage for Arc<S> {
     }
     fn pages(&self) -> io::Result<u64> {
         (**self).pages()
+    }
+    fn writable(&self) -> bool {
+        (**self).writable()
     }
     fn grow(&self, pages: u64) -> io::Result<()> {
         (**self).grow(pages)

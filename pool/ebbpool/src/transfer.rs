@@ -45,6 +45,8 @@ const REPORT_EVERY: u64 = 64;
 /// Reads, writes and syncs the pages of a storage.
 pub(crate) struct PageIo {
     storage: Box<dyn Storage>,
+    /// The storage takes writes.
+    writable: bool,
     area: Option<DoubleWriteArea>,
     format: PageFormat,
     log: Arc<dyn Log>,
@@ -65,6 +67,7 @@ impl PageIo {
         fixed: Option<OperationCosts>,
     ) -> Self {
         PageIo {
+            writable: storage.writable(),
             storage,
             area,
             format,
@@ -90,8 +93,16 @@ impl PageIo {
         &*self.log
     }
 
-    /// An error if nothing is written any more.
+    /// An error if no page may be changed.
     pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
+        match self.writable {
+            true => self.check_unpoisoned(),
+            false => Err(PoolError::ReadOnly),
+        }
+    }
+
+    /// An error if nothing is written any more.
+    pub(crate) fn check_unpoisoned(&self) -> Result<(), PoolError> {
         match self.syncs.poisoned() {
             None => Ok(()),
             Some(cause) => Err(PoolError::Poisoned { cause: cause.into() }),

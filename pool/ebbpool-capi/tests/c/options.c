@@ -12,7 +12,7 @@ static void versions(const char *directory)
     CHECK(strcmp(ebbpool_status_name(EBBPOOL_PANIC), "EBBPOOL_PANIC") == 0);
     CHECK(strcmp(ebbpool_status_name(EBBPOOL_OK), "EBBPOOL_OK") == 0);
     CHECK(strcmp(ebbpool_status_name(-1), "EBBPOOL_UNKNOWN") == 0);
-    CHECK(strcmp(ebbpool_status_name(15), "EBBPOOL_UNKNOWN") == 0);
+    CHECK(strcmp(ebbpool_status_name(16), "EBBPOOL_UNKNOWN") == 0);
 }
 
 static void null_pointers(const char *directory)

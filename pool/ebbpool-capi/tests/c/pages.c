@@ -156,6 +156,40 @@ static void errors_of_a_storage(const char *directory)
     free_disk(&disk);
 }
 
+/* Without functions that change it, a storage is for reading only. */
+static void a_read_only_storage(const char *directory)
+{
+    (void)directory;
+    disk disk = new_disk();
+    ebbpool_pool *pool = open_disk(&disk, 4);
+    ebbpool_page page;
+    fill(pool, 8);
+    OK(ebbpool_pool_close(pool));
+    OK(ebbpool_pool_destroy(pool));
+    ebbpool_storage storage = storage_of(&disk);
+    ebbpool_pool_options options = options_of(4);
+    storage.write_at = NULL;
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_open_callbacks(&storage, &options, &pool));
+    CHECK(strstr(ebbpool_error_message(), "write_at") != NULL);
+    storage.sync = NULL;
+    storage.set_length = NULL;
+    OK(ebbpool_pool_open_callbacks(&storage, &options, &pool));
+    EXPECT(EBBPOOL_READ_ONLY, ebbpool_pool_fix(pool, 1, EBBPOOL_WRITE, 0, &page));
+    EXPECT(EBBPOOL_READ_ONLY, ebbpool_pool_fix(pool, 1, EBBPOOL_NEW, 0, &page));
+    EXPECT(EBBPOOL_READ_ONLY, ebbpool_pool_allocate(pool, 0, &page));
+    EXPECT(EBBPOOL_IO, ebbpool_pool_grow(pool, 9));
+    for (int number = 0; number < 8; number++) {
+        OK(ebbpool_pool_fix(pool, (uint64_t)number, EBBPOOL_READ, 0, &page));
+        CHECK(page.data[0] == number);
+        OK(ebbpool_pool_unfix(pool, page.token, 0));
+    }
+    OK(ebbpool_pool_checkpoint(pool, NULL));
+    OK(ebbpool_pool_close(pool));
+    OK(ebbpool_pool_destroy(pool));
+    CHECK(disk.released == 2);
+    free_disk(&disk);
+}
+
 static void openings_that_fail(const char *directory)
 {
     (void)directory;
@@ -330,6 +364,7 @@ int main(int count, char **arguments)
         {"tokens", tokens},
         {"waiting", waiting},
         {"errors of a storage", errors_of_a_storage},
+        {"a read-only storage", a_read_only_storage},
         {"openings that fail", openings_that_fail},
         {"write ahead", write_ahead},
         {"threads", threads},

@@ -164,6 +164,10 @@ impl Storage for FileStorage {
         Ok(self.extent.pages())
     }
 
+    fn writable(&self) -> bool {
+        self.writable
+    }
+
     fn grow(&self, pages: u64) -> io::Result<()> {
         if !self.writable && pages > self.extent.pages() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ebbpool::storage::{Engine, FileOptions, FileStorage, OpenError, Read, Storage, Write};
+use ebbpool::{PoolError, PoolOptions};
 
 /// Bytes that begin at a multiple of 4096, as frames do.
 struct Aligned {
@@ -150,6 +151,24 @@ fn a_read_only_storage_writes_nothing() {
     storage.grow(3).expect_err("refused");
     storage.grow(2).expect("it is long enough");
     assert_eq!(std::fs::read(&path).expect("a file"), vec![5; 8192]);
+}
+
+/// Changes of its pages could never be written: they would take all frames, and the pool could not be closed.
+#[test]
+fn a_pool_over_a_read_only_storage_fixes_no_page_for_writing() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let writer = PoolOptions::new(4).open(FileStorage::open(&path, &FileOptions::new().create(true)).unwrap()).unwrap();
+    (0..8).for_each(|page| writer.fix_write(page).unwrap()[0] = page as u8);
+    writer.close().unwrap();
+    let pool = PoolOptions::new(4).open(FileStorage::open(&path, &FileOptions::new().read_only(true)).unwrap()).unwrap();
+    let refused = [pool.fix_write(0), pool.fix_new(1), pool.allocate(), pool.fix_write(100)];
+    assert!(refused.iter().all(|fixed| matches!(fixed, Err(PoolError::ReadOnly))));
+    drop(refused);
+    assert!((0..8).all(|page| pool.fix_read(page).unwrap()[0] == page as u8));
+    assert_eq!(pool.checkpoint().unwrap().pages, 0);
+    pool.flush(0).unwrap();
+    pool.close().unwrap();
 }
 
 #[test]
