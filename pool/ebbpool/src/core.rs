@@ -180,6 +180,17 @@ impl PoolShared {
         }
     }
 
+    /// Where the pages end that have changes in a frame, on their way to storage, or to be redone. A thread that changes the word
+    /// of a frame afterwards sees what the calling thread stored before (`numbers.rs`, 2).
+    pub(crate) fn end_of_changes(&self) -> u64 {
+        // No page moves meanwhile.
+        let policy = self.policy();
+        let evicted = policy.pages_being_evicted().last().copied();
+        let changed = (0..self.frames.count()).filter_map(|frame| self.frames.changed_page(frame));
+        let last = changed.chain(evicted).chain(self.frames.discarded().last()).max();
+        last.map_or(0, |page| page.saturating_add(1))
+    }
+
     /// Finds a page. A search without a lock may overlook a page, so a page that is not found is searched for once
     /// more under the policy's lock.
     pub(crate) fn locate(&self, page: u64) -> PageLocation {
@@ -343,6 +354,10 @@ impl PoolShared {
         mut reuse: Option<&mut PoolScan>,
         waiting: &mut Waiting<'c>,
     ) -> Result<FetchResult<'c>, PoolError> {
+        // No page from there on is ever resident.
+        if let Some(most) = self.limits.most_pages.filter(|&most| page >= most) {
+            return Err(PoolError::NoPage { page, most });
+        }
         waiting.leave_queue();
         let mut tried = Vec::new();
         let mut admission = loop {

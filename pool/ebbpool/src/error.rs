@@ -85,6 +85,14 @@ pub enum PoolError {
         /// The storage's error message.
         cause: String,
     },
+    /// The page's number is not below [`most_pages`](crate::PoolOptions::most_pages).
+    #[error("there is no page {page}: the pool was opened with the option most_pages({most})")]
+    NoPage {
+        /// The number.
+        page: u64,
+        /// The most pages.
+        most: u64,
+    },
     /// The storage takes no writes, and so no page can be fixed for writing.
     #[error("the storage is open for reading only, and no page of it can be changed")]
     ReadOnly,

@@ -142,6 +142,12 @@ impl Frames {
         self.header(frame).word.state()
     }
 
+    /// The page in a frame, if it is changed; orders the frame's changes (`FrameWord::ordered_state`).
+    pub(crate) fn changed_page(&self, frame: u32) -> Option<u64> {
+        let changed = self.header(frame).word.ordered_state().is_changed();
+        changed.then(|| self.page_in(frame))
+    }
+
     /// True if the frame's page could be evicted at this moment.
     #[inline]
     pub(crate) fn is_evictable(&self, frame: u32) -> bool {

@@ -55,6 +55,7 @@ mod frames;
 mod group_sync;
 mod guard;
 mod log;
+mod numbers;
 mod optimistic;
 mod options;
 mod page;

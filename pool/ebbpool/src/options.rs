@@ -49,6 +49,7 @@ pub struct PoolOptions {
     pub(crate) costs: Option<OperationCosts>,
     pub(crate) patience: Duration,
     pub(crate) dense_pages: usize,
+    pub(crate) most_pages: Option<u64>,
     pub(crate) background: bool,
     pub(crate) reserve: Option<u32>,
     pub(crate) dirty_budget: Option<f64>,
@@ -85,6 +86,8 @@ pub(crate) struct Limits {
     pub(crate) dirty_budget_of_fixes: usize,
     /// Blocks are written whole for a policy that says so.
     pub(crate) pads: bool,
+    /// Numbers from there on are those of no page.
+    pub(crate) most_pages: Option<u64>,
 }
 
 impl Limits {
@@ -122,6 +125,7 @@ impl PoolOptions {
             costs: None,
             patience: Duration::from_secs(10),
             dense_pages: 0,
+            most_pages: None,
             background: true,
             reserve: None,
             dirty_budget: None,
@@ -269,6 +273,20 @@ impl PoolOptions {
     /// ```
     pub fn dense_pages(mut self, pages: usize) -> Self {
         self.dense_pages = pages;
+        self
+    }
+
+    /// The most pages that the storage may have: a fix of a page from this number on fails, and so does growth beyond it. Without
+    /// this option every number is that of a page, also one that a damaged pointer has.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolError, PoolOptions, storage::MemoryStorage};
+    /// let pool = PoolOptions::new(100).most_pages(1 << 20).open(MemoryStorage::new(4096))?;
+    /// assert!(matches!(pool.fix_read(1 << 20), Err(PoolError::NoPage { .. })));
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    pub fn most_pages(mut self, pages: u64) -> Self {
+        self.most_pages = Some(pages);
         self
     }
 
@@ -423,6 +441,7 @@ impl PoolOptions {
             costs,
             patience,
             dense_pages,
+            most_pages,
             background,
             reserve,
             dirty_budget,
@@ -450,6 +469,7 @@ impl PoolOptions {
             ("costs", format!("{costs:?}")),
             ("patience", format!("{patience:?}")),
             ("dense_pages", dense_pages.to_string()),
+            ("most_pages", format!("{most_pages:?}")),
             ("background", background.to_string()),
             ("reserve", format!("{reserve:?}")),
             ("dirty_budget", format!("{dirty_budget:?}")),
@@ -525,6 +545,7 @@ impl PoolOptions {
         };
         Limits {
             pads: self.pads(),
+            most_pages: self.most_pages,
             patience: self.patience.min(LONGEST),
             dirty_budget,
             dirty_budget_of_fixes: match self.throttle_at_fix {

@@ -1,6 +1,5 @@
 //! The public interface of a pool.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use crate::error::{CloseError, PoolError};
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::log::Lsn;
+use crate::numbers::PageNumbers;
 use crate::optimistic::Optimistic;
 use crate::options::PoolOptions;
 use crate::read_ahead::ReadAhead;
@@ -50,8 +50,7 @@ const DOUBLE_WRITE_BATCHES: u64 = 8;
 pub struct Pool {
     pub(crate) core: Arc<PoolShared>,
     threads: Vec<JoinHandle<()>>,
-    next_page: AtomicU64,
-    free_pages: Mutex<BTreeSet<u64>>,
+    numbers: PageNumbers,
 }
 
 impl PoolOptions {
@@ -127,8 +126,7 @@ impl PoolOptions {
             pages: AtomicU64::new(pages),
             opened_by: process::id(),
         });
-        let mut pool =
-            Pool { core, threads: Vec::new(), next_page: AtomicU64::new(pages), free_pages: Mutex::new(BTreeSet::new()) };
+        let mut pool = Pool { core, threads: Vec::new(), numbers: PageNumbers::new(pages) };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
     }
@@ -221,7 +219,7 @@ impl Pool {
     ///
     /// [`PoolError::Read`] and [`PoolError::Damaged`] if it cannot be read from storage, [`PoolError::Write`],
     /// [`PoolError::Log`] and [`PoolError::Poisoned`] if the victim cannot be written, [`PoolError::AllPinned`]
-    /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`].
+    /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`], [`PoolError::NoPage`].
     #[inline]
     pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, PoolError> {
         self.read_of((page, UNKNOWN_CLASS), None)
@@ -312,9 +310,9 @@ impl Pool {
 
     #[inline]
     pub(crate) fn write_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        let noted = self.note_in_use(page.0);
-        let latch = self.core.fix_exclusive(page);
-        Ok(WriteGuard::new(latch.inspect_err(|_| self.forget_in_use(noted))?, self.payload()))
+        let latch = self.core.fix_exclusive(page)?;
+        self.numbers.note(page.0);
+        Ok(WriteGuard::new(latch, self.payload()))
     }
 
     /// Fixes a page for writing whose content in storage does not matter: the page is filled with zeros instead of
@@ -336,9 +334,9 @@ impl Pool {
     }
 
     pub(crate) fn new_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        let noted = self.note_in_use(page.0);
-        let latch = self.core.fix_new(page);
-        Ok(WriteGuard::new(latch.inspect_err(|_| self.forget_in_use(noted))?, self.payload()))
+        let latch = self.core.fix_new(page)?;
+        self.numbers.note(page.0);
+        Ok(WriteGuard::new(latch, self.payload()))
     }
 
     /// A resident page, to be read without fixing it; `None` if it is not resident or is being changed: then fix it.
@@ -382,45 +380,13 @@ impl Pool {
 
     pub(crate) fn allocate_of(&self, class: PageClass) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
-        let freed = self.free_pages.lock().pop_first();
-        let page = match freed {
-            Some(page) => page,
-            None => self.take_next_page()?,
-        };
-        let fixed = self.grow(page.saturating_add(1));
-        fixed.and_then(|()| self.new_of((page, class))).inspect_err(|_| {
-            self.free_pages.lock().insert(page);
-        })
-    }
-
-    fn take_next_page(&self) -> Result<u64, PoolError> {
-        let next = |page: u64| page.checked_add(1);
-        let taken = self.next_page.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        taken.map_err(|pages| PoolError::Grow {
-            pages,
-            source: io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use"),
-        })
-    }
-
-    /// Notes that a page is in use, because a caller may fix a page beyond all others for writing without allocating
-    /// it. Returns the next page before and after, if it is such a page.
-    #[inline]
-    fn note_in_use(&self, page: u64) -> Option<(u64, u64)> {
-        if page < self.next_page.load(Ordering::Relaxed) {
-            return None;
-        }
-        let after = page.saturating_add(1);
-        let before = self.next_page.fetch_max(after, Ordering::Relaxed);
-        (before < after).then_some((before, after))
-    }
-
-    /// Takes back that a page is in use, since it could not be fixed: a number that is none would leave no page for
-    /// others. It remains in use if another page behind it is.
-    #[cold]
-    fn forget_in_use(&self, noted: Option<(u64, u64)>) {
-        if let Some((before, after)) = noted {
-            let _ = self.next_page.compare_exchange(after, before, Ordering::Relaxed, Ordering::Relaxed);
-        }
+        let page = self.numbers.take().ok_or_else(|| {
+            let source = io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use");
+            PoolError::Grow { pages: u64::MAX, source }
+        })?;
+        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of((page, class)));
+        self.numbers.settle(page, fixed.is_ok());
+        fixed
     }
 
     /// The number of pages of the storage: those that it had when the pool was opened, and those by which it has
@@ -447,17 +413,23 @@ impl Pool {
     /// [`PoolError::Grow`] if the storage is full.
     pub fn grow(&self, pages: u64) -> Result<(), PoolError> {
         if pages > self.pages() {
-            let grown = self.core.transfer.storage().grow(pages);
+            let grown = match self.core.limits.most_pages {
+                Some(most) if pages > most => {
+                    Err(io::Error::new(io::ErrorKind::StorageFull, format!("the pool has the option most_pages({most})")))
+                }
+                _ => self.core.transfer.storage().grow(pages),
+            };
             grown.map_err(|source| PoolError::Grow { pages, source })?;
             self.core.pages.fetch_max(pages, Ordering::Relaxed);
-            self.next_page.fetch_max(pages, Ordering::Relaxed);
+            self.numbers.raise(pages);
         }
         Ok(())
     }
 
     /// Frees a page whose content does not matter any more. It is not written. Returns true if it was dirty. The pool
     /// does not store which pages are free: record that in pages of your own, and free them again after opening. Do not
-    /// fix the page for writing until [`allocate`](Self::allocate) returns it again.
+    /// fix the page for writing until [`allocate`](Self::allocate) returns it again. A number that no page in use has or exceeds
+    /// is forgotten.
     ///
     /// ```
     /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
@@ -475,13 +447,15 @@ impl Pool {
         let was_dirty = self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
         self.core.torn_pads.forget(page);
-        self.free_pages.lock().insert(page);
+        self.numbers.free(page);
+        self.note_dropped(page);
         Ok(was_dirty)
     }
 
     /// Discards a page's content in memory, so that the next fix reads the page from storage: changes that were not
     /// written are lost. This recovers an abandoned page whose changes the log can redo. Redo them, and confirm that
-    /// with [`WriteGuard::redone`]: until then no checkpoint covers them.
+    /// with [`WriteGuard::redone`]: until then no checkpoint covers them. A page that was never written, and has no changes in the
+    /// log, is no longer in use.
     ///
     /// ```
     /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
@@ -498,7 +472,14 @@ impl Pool {
     ///
     /// [`PoolError::Latched`] if another guard has it fixed.
     pub fn discard(&self, page: u64) -> Result<(), PoolError> {
-        self.drop_page(page, true).map(drop)
+        self.drop_page(page, true)?;
+        self.note_dropped(page);
+        Ok(())
+    }
+
+    fn note_dropped(&self, page: u64) {
+        let stored = || self.pages().max(self.core.transfer.end_of_written());
+        self.numbers.dropped(page, stored, || self.core.end_of_changes());
     }
 
     fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<bool, PoolError> {

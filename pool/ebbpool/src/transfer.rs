@@ -16,7 +16,7 @@ use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
 use crate::stats::{Counters, ReadCause, WriteCause};
 use crate::storage::{Read, Storage, Write, settled};
-use crate::sync::{Instant, Mutex};
+use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 
 /// A page on its way to storage.
 pub(crate) struct Outgoing<'a> {
@@ -55,6 +55,7 @@ pub(crate) struct PageIo {
     measured: Mutex<MeasuredCosts>,
     recent: Mutex<RecentWrites>,
     unsynced: UnsyncedChanges,
+    end_of_written: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -77,6 +78,7 @@ impl PageIo {
             measured: Mutex::new(MeasuredCosts::default()),
             recent: Mutex::new(RecentWrites::new()),
             unsynced: UnsyncedChanges::default(),
+            end_of_written: AtomicU64::new(0),
             counters: Counters::new(),
         }
     }
@@ -236,13 +238,21 @@ impl PageIo {
             self.counters.write(page.cause).add(1);
             self.remember(page.page, page.lsn, &result);
             match result {
-                Ok(()) => self.unsynced.note(page.changed),
+                Ok(()) => {
+                    self.end_of_written.fetch_max(page.page.saturating_add(1), Ordering::Relaxed);
+                    self.unsynced.note(page.changed);
+                }
                 Err(source) => {
                     let page = page.page;
                     outcomes[at] = Err(PoolError::Write { page, source });
                 }
             }
         }
+    }
+
+    /// Where the pages end that were written.
+    pub(crate) fn end_of_written(&self) -> u64 {
+        self.end_of_written.load(Ordering::Relaxed)
     }
 
     /// How old the oldest change is that was written, and not synced since.

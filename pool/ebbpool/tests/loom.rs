@@ -227,6 +227,31 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
     });
 }
 
+/// A thread that lowers the bound of the pages in use finds a page that another one changes, or that one loads the lower
+/// bound, and raises it (`numbers.rs`, 2).
+#[test]
+fn a_page_that_is_changed_is_in_use() {
+    check(3, || {
+        let frame = Arc::new(Frame::holding(1));
+        let bound = Arc::new(AtomicU64::new(9));
+        let lowers = thread::spawn({
+            let (frame, bound) = (Arc::clone(&frame), Arc::clone(&bound));
+            move || {
+                bound.swap(0, Ordering::AcqRel);
+                let found = frame.word.ordered_state() != FrameState::Clean;
+                bound.fetch_max(if found { 2 } else { 0 }, Ordering::AcqRel);
+            }
+        });
+        frame.word.exclude(false, HitEpoch::NONE).expect("the latch");
+        if bound.load(Ordering::Relaxed) <= 1 {
+            bound.fetch_max(2, Ordering::AcqRel);
+        }
+        frame.word.unexclude();
+        lowers.join().expect("a thread");
+        assert!(bound.load(Ordering::Relaxed) > 1);
+    });
+}
+
 /// If two threads hit a page in one epoch, exactly one of them reports its hit to the policy.
 #[test]
 fn one_of_two_hits_in_an_epoch_is_reported() {

@@ -16,6 +16,9 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Its inverse: the multiples of this number have small hashes if the product is not folded.
 const INVERSE_GOLDEN: u64 = 0xf1de_83e1_9937_733d;
 
+/// The first page number that is none, unless a case has pages far apart; others are its multiples.
+pub const STRAY: u64 = 1000;
+
 /// Page numbers whose hashes begin with ten zeros: the first of up to 1024 buckets is the home of all of them.
 fn of_one_home(random: &mut Random, count: u64) -> Vec<u64> {
     let folded_product = |page: u64| {
@@ -96,6 +99,11 @@ pub enum Step {
     },
     Free {
         which: u64,
+    },
+    /// Fixes a page for writing whose number is none, and drops it.
+    Stray {
+        page: u64,
+        free: bool,
     },
     Flush {
         page: u64,
@@ -245,6 +253,8 @@ pub struct Case {
     pub scattered: bool,
     /// The storage is grown for all pages at first.
     pub grown: bool,
+    /// The pools refuse page numbers that are none.
+    pub bounded: bool,
     pub lives: Vec<Life>,
 }
 
@@ -309,7 +319,10 @@ impl Case {
             logged,
             pages,
             scattered,
-            grown: !random.one_in(6),
+            // A page that is neither in the storage nor in the log is no longer in use once it is discarded.
+            grown: !random.one_in(6) || !logged,
+            // The others have such numbers for their own purposes.
+            bounded: random.one_in(4) && !scattered && kind != Kind::Sweep,
             lives: Vec::new(),
         };
         let mix = Mix::new(&mut random, &case);
@@ -480,7 +493,10 @@ const STEPS: [MakeStep; 20] = [
     |_, _| Step::Allocate,
     |random, _| Step::WriteOwn { which: random.below(4), value: random.number() },
     |random, _| Step::Unlogged { which: random.below(4), value: random.number() },
-    |random, _| Step::Free { which: random.below(4) },
+    |random, _| match random.below(4) {
+        0 => Step::Stray { page: STRAY * (1 + random.below(4)), free: random.one_in(2) },
+        which => Step::Free { which },
+    },
     |_, _| Step::Commit,
     |random, case| Step::Panic {
         page: page(random, case),

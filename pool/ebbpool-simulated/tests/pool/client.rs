@@ -151,6 +151,7 @@ impl LifeState {
                 Some(page) => self.free(page, own),
                 None => Ok(()),
             },
+            Step::Stray { page, free } => self.stray(page, free),
             Step::Flush { page } => self.flush(page),
             Step::Checkpoint => self.checkpoint(),
             Step::Commit => self.commit(),
@@ -432,6 +433,20 @@ impl LifeState {
             }
         }
         Ok(())
+    }
+
+    /// The page has no changes, and others must not lose theirs, nor allocate pages in use, because it is dropped.
+    fn stray(&self, page: u64, free: bool) -> Result<(), PowerIsOff> {
+        match self.fixed_to_write(page) {
+            Ok(guard) => drop(guard),
+            Err(PoolError::NoPage { .. }) if self.options().options.most_pages.is_some() => return Ok(()),
+            Err(error) => return self.judge(error),
+        }
+        let dropped = match free {
+            true => self.pool.free(page).map(drop),
+            false => self.pool.discard(page),
+        };
+        dropped.or_else(|error| self.judge(error))
     }
 
     /// The version of a page that a call makes durable if it succeeds.

@@ -9,7 +9,7 @@ use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{UNKNOWN_CLASS, registry};
 use ebbpool_simulation::Random;
 
-use crate::case::{Case, Kind, class_of};
+use crate::case::{Case, Kind, STRAY, class_of};
 use crate::policies::{draw, spec};
 
 /// The options of one life, apart from those that belong to the files ([`Case`]).
@@ -28,6 +28,7 @@ pub struct LifeOptions {
     pub throttle_at_fix: bool,
     pub max_dirty_age: Option<Duration>,
     pub dense_pages: usize,
+    pub most_pages: Option<u64>,
     pub patience: Duration,
     pub fixed_costs: bool,
     pub exact_hits: bool,
@@ -53,6 +54,7 @@ impl LifeOptions {
             throttle_at_fix: true,
             max_dirty_age: None,
             dense_pages: 0,
+            most_pages: None,
             patience: Duration::from_secs(10),
             fixed_costs: true,
             exact_hits: false,
@@ -78,6 +80,7 @@ impl LifeOptions {
             with(|it, calm| it.budget = calm.budget),
             with(|it, calm| it.max_dirty_age = calm.max_dirty_age),
             with(|it, calm| it.dense_pages = calm.dense_pages),
+            with(|it, calm| it.most_pages = calm.most_pages),
             with(|it, calm| it.exact_hits = calm.exact_hits),
             with(|it, calm| it.listener_panics = calm.listener_panics),
             with(|it, calm| it.counts_fixes = calm.counts_fixes),
@@ -125,6 +128,7 @@ impl LifeOptions {
                 }),
             },
             dense_pages: random.pick(&[0, 0, 4, 64]),
+            most_pages: case.bounded.then_some(STRAY),
             patience: match random.below(40) {
                 0 => Duration::from_secs(1 << 40),
                 1..12 => Duration::MAX,
@@ -159,6 +163,9 @@ impl LifeOptions {
             .padding_at_risk(self.padding_at_risk)
             .exact_hits(self.exact_hits)
             .patience(self.patience);
+        if let Some(most) = self.most_pages {
+            pool = pool.most_pages(most);
+        }
         pool = match self.own {
             true => pool.own_boxed_policy(registry::boxed(&spec(&self.policy), self.frames)),
             false => pool.policy(&self.policy).expect("the policy is known"),

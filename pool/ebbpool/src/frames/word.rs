@@ -276,6 +276,12 @@ impl FrameWord {
         state(self.load())
     }
 
+    /// The frame's state, as of a moment between two transitions: the threads that make the later ones see what this thread has
+    /// stored before, and this thread sees what those have stored that made the earlier ones.
+    pub(crate) fn ordered_state(&self) -> FrameState {
+        state(self.0.fetch_add(0, Ordering::AcqRel))
+    }
+
     /// True if the frame's page could be evicted at this moment.
     #[inline]
     pub(crate) fn is_evictable(&self) -> bool {

@@ -101,6 +101,55 @@ fn a_page_that_was_fixed_for_writing_is_not_allocated() {
     assert!(!pool.free(0).expect("it is not fixed"), "it was written");
 }
 
+/// A number that is none, such as one that a damaged pointer has, must not leave the pool without numbers for others.
+#[test]
+fn a_page_that_is_dropped_is_no_longer_the_last() {
+    const STRAY: u64 = 1 << 40;
+    for (stray, by_free) in [(STRAY, false), (STRAY, true), (u64::MAX, false), (u64::MAX - 1, true)] {
+        let pool = pool(4);
+        let drop_it = |page: u64| match by_free {
+            true => pool.free(page).map(drop),
+            false => pool.discard(page),
+        };
+        let allocated = || pool.allocate().expect("a page").page();
+        put(&pool, 3, 1).expect("a page");
+        drop(pool.fix_write(stray).expect("a page"));
+        drop(pool.fix_write(stray - 1).expect("a page"));
+        drop_it(stray - 1).expect("it is not fixed");
+        assert!(matches!(pool.allocate(), Err(PoolError::Grow { .. })), "{stray} is in use");
+        // Pages that are neither in memory nor allocated are in use, and so are those that wait to be redone.
+        put(&pool, 9, 2).expect("a page");
+        (20..24).for_each(|page| assert_eq!(get(&pool, page), 0));
+        drop_it(stray).expect("it is not fixed");
+        assert_eq!(allocated(), 10);
+        let mut logged = pool.fix_write(15).expect("a page");
+        logged.set_lsn(7);
+        drop(logged);
+        pool.discard(15).expect("it is not fixed");
+        assert_eq!(allocated(), 16);
+        // A page behind the last one was never in use.
+        drop_it(STRAY).expect("it is not fixed");
+        assert_eq!(allocated(), 17);
+        assert_eq!((get(&pool, 3), get(&pool, 9)), (1, 2));
+    }
+}
+
+#[test]
+fn a_page_beyond_the_most_is_refused() {
+    let pool = options(4).most_pages(6).open(MemoryStorage::new(PAGE_SIZE)).expect("a pool");
+    let fixed = [pool.fix_read(6).map(drop), put(&pool, 6, 1), pool.fix_new(u64::MAX).map(drop)];
+    for refused in fixed {
+        assert!(matches!(refused, Err(PoolError::NoPage { most: 6, .. })), "{refused:?}");
+    }
+    put(&pool, 4, 1).expect("a page");
+    assert_eq!(pool.allocate().expect("a page").page(), 5);
+    for _ in 0..2 {
+        assert!(matches!(pool.allocate(), Err(PoolError::Grow { pages: 7, .. })));
+    }
+    assert!(matches!(pool.grow(7), Err(PoolError::Grow { pages: 7, .. })));
+    assert_eq!(pool.pages(), 6);
+}
+
 #[test]
 fn allocation_fails_if_the_last_page_number_is_in_use() {
     // The storage accepts any page number.
