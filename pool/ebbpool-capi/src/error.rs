@@ -262,7 +262,9 @@ fn os_code(error: &io::Error) -> Option<i32> {
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         let status = match &error {
-            PoolError::Options(_) | PoolError::ForeignArea { .. } => EBBPOOL_INVALID,
+            PoolError::Options(_) | PoolError::ForeignArea { .. } | PoolError::NoPage { .. } | PoolError::InCallback => {
+                EBBPOOL_INVALID
+            }
             PoolError::Memory { .. } | PoolError::TableMemory { .. } => EBBPOOL_NO_MEMORY,
             PoolError::Read { source, .. }
             | PoolError::Write { source, .. }

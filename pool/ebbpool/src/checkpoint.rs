@@ -34,6 +34,7 @@ impl PoolShared {
     /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
     /// depends on the number of dirty pages, not of frames.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointOutcome, PoolError> {
+        self.callback.check()?;
         self.transfer.check_unpoisoned()?;
         let begin = self.transfer.log().end_lsn();
         let mut pages = 0;
@@ -156,6 +157,7 @@ impl PoolShared {
 
     /// Writes one page, if it is resident and dirty, and syncs.
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
+        self.callback.check()?;
         self.transfer.check_unpoisoned()?;
         if self.torn_pads.contains(page) {
             self.load(page)?;

@@ -16,6 +16,7 @@ use ebbpool_policy::{
 };
 
 use crate::boxed::boxed;
+use crate::callback::Callback;
 use crate::frames::FrameMemory;
 use crate::log::{Log, Lsn};
 use crate::storage::{Read, Storage, Write};
@@ -125,6 +126,7 @@ impl Log for ContainedLog {
 /// pool lives.
 pub(crate) struct ContainedPolicy {
     policy: Box<dyn DynPolicy + Send>,
+    callback: Arc<Callback>,
     capabilities: Capabilities,
     /// `lru` has taken its place.
     failed: bool,
@@ -141,9 +143,15 @@ pub(crate) struct ContainedPolicy {
 
 impl ContainedPolicy {
     /// `None` if there is no memory for the reports.
-    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, capabilities: Capabilities, frames: u32) -> Option<Self> {
+    pub(crate) fn new(
+        policy: Box<dyn DynPolicy + Send>,
+        capabilities: Capabilities,
+        frames: u32,
+        callback: Arc<Callback>,
+    ) -> Option<Self> {
         Some(ContainedPolicy {
             policy,
+            callback,
             capabilities,
             failed: false,
             fails: Cell::new(false),
@@ -157,7 +165,7 @@ impl ContainedPolicy {
     /// The result of a call of the policy, or of `lru`, which replaces it if it panics.
     fn call<R>(&mut self, call: impl Fn(&mut dyn DynPolicy) -> R) -> R {
         if !self.failed && !self.fails.get() {
-            match contained("the policy", || call(&mut *self.policy)) {
+            match contained("the policy", || self.callback.run(|| call(&mut *self.policy))) {
                 Ok(answer) => return answer,
                 Err(_) => self.fails.set(true),
             }
@@ -178,7 +186,7 @@ impl ContainedPolicy {
         match (self.failed, self.fails.get()) {
             (true, _) => call(&*self.policy),
             (false, true) => R::default(),
-            (false, false) => contained("the policy", || call(&*self.policy)).unwrap_or_else(|_| {
+            (false, false) => contained("the policy", || self.callback.run(|| call(&*self.policy))).unwrap_or_else(|_| {
                 self.fails.set(true);
                 R::default()
             }),
@@ -191,7 +199,7 @@ impl ContainedPolicy {
         let lru = registry::entries().iter().find(|entry| entry.name == "lru");
         let spec = PolicySpec::from_entry(lru.unwrap_or(&registry::entries()[0]));
         let failed = std::mem::replace(&mut self.policy, registry::boxed(&spec, frames));
-        let _ = contained("the policy's destructor", || drop(failed));
+        let _ = contained("the policy's destructor", || self.callback.run(|| drop(failed)));
         self.failed = true;
         self.capabilities = self.policy.capabilities();
         self.policy.costs(self.costs);

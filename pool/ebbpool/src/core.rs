@@ -23,9 +23,12 @@ pub(crate) use waiting::Waiting;
 pub(crate) use write_back::{HeldPages, WriteCounts};
 use write_back::{copies, eviction_batch};
 
+use std::sync::Arc;
+
 use ebbpool_policy::{Access, Capabilities, PageClass, UNKNOWN_CLASS};
 
 use crate::background::Signal;
+use crate::callback::Callback;
 use crate::error::PoolError;
 use crate::frames::{
     ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, Frames, HitStatus, LatchRefusal, SharedLatch, WaitCondition,
@@ -52,6 +55,8 @@ pub(crate) struct PoolShared {
     pub(crate) table: PageTable,
     pub(crate) rings: HitRings,
     pub(crate) replacement: Mutex<Replacement>,
+    /// Runs the listener and a caller's policy, under the policy's lock.
+    pub(crate) callback: Arc<Callback>,
     pub(crate) torn_pads: TornPads,
     /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
     pub(crate) eviction_ended: Condvar,
@@ -155,6 +160,9 @@ impl PoolShared {
 
     #[cold]
     fn hand_over(&self, next: HitFollowUp, hit: Hit) {
+        if self.callback.is_here() {
+            return;
+        }
         let replacement = match next {
             HitFollowUp::HandOver | HitFollowUp::Report => Some(self.replacement.lock()),
             _ => self.replacement.try_lock(),
@@ -213,7 +221,7 @@ impl PoolShared {
         reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
         if let Some(recorder) = &self.recorder {
-            recorder.note((page, class), Access::Read);
+            recorder.note((page, class), Access::Read)?;
         }
         if let Some(frame) = self.table.find(page, &self.frames)
             && let Ok((latch, fixed)) = self.frames.fix(frame, true)
@@ -236,6 +244,7 @@ impl PoolShared {
         (page, class): (u64, PageClass),
         mut reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
+        self.callback.check()?;
         let mut waiting = Waiting::new(self);
         let mut located = None;
         let mut waited_at = None;
@@ -279,7 +288,7 @@ impl PoolShared {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
-            recorder.note((page, class), Access::Write);
+            recorder.note((page, class), Access::Write)?;
         }
         self.fix_exclusive_for((page, class), FetchReason::Fix(Access::Write))
     }
@@ -289,7 +298,7 @@ impl PoolShared {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
-            recorder.note((page, class), Access::Write);
+            recorder.note((page, class), Access::Write)?;
         }
         let mut latch = self.fix_exclusive_for((page, class), FetchReason::New)?;
         latch.bytes_mut().fill(0);
@@ -317,6 +326,7 @@ impl PoolShared {
         (page, class): (u64, PageClass),
         reason: FetchReason,
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
+        self.callback.check()?;
         let mut waiting = Waiting::new(self);
         let mut located = None;
         loop {
@@ -615,7 +625,6 @@ impl PoolShared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU64 as Count;
     use std::time::Duration;
 

@@ -135,6 +135,9 @@ pub enum PoolError {
         /// The identity of the data that it was opened for; 0 for none.
         expected: u64,
     },
+    /// A function that the pool calls under a lock has called the pool, which would wait for itself.
+    #[error("the pool was called by its own on_fix, on_event or policy, which it calls under a lock")]
+    InCallback,
     /// Another call to the storage failed.
     #[error("{what}: {source}")]
     Storage {

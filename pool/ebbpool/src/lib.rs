@@ -43,6 +43,7 @@ compile_error!("ebbpool reads and writes files as Unix has them; no other system
 
 mod background;
 mod boxed;
+mod callback;
 mod checkpoint;
 mod classed;
 mod contained;

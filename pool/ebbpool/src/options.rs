@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebbpool_cost::OperationCosts;
 use ebbpool_policy::{Capabilities, DynPolicy, PageClass, PolicySpec, registry};
 
+use crate::callback::Callback;
 use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage, contained};
 use crate::error::{OptionsError, PoolError};
 use crate::frames::Frames;
@@ -390,7 +391,8 @@ impl PoolOptions {
     }
 
     /// Calls `listener` for each write-back and each eviction, in the order in which they are decided. The pool calls
-    /// it under the policy's lock. A listener that panics is not called again.
+    /// it under the policy's lock: most calls of the pool fail there with [`PoolError::InCallback`]. A listener that panics is not
+    /// called again.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -404,7 +406,8 @@ impl PoolOptions {
         self
     }
 
-    /// Calls `sink` for each fix, in order, with the page and whether it is fixed for writing. This slows fixes down.
+    /// Calls `sink` for each fix, in order, with the page and whether it is fixed for writing. This slows fixes down. A fix by
+    /// `sink` itself fails with [`PoolError::InCallback`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -584,12 +587,12 @@ impl PolicyChoice {
     }
 
     /// `None` if there is no memory for what the pool notes about the caller's policy.
-    pub(crate) fn into_policy(self, frames: u32) -> Option<Box<dyn DynPolicy + Send>> {
+    pub(crate) fn into_policy(self, frames: u32, callback: &Arc<Callback>) -> Option<Box<dyn DynPolicy + Send>> {
         Some(match self {
             PolicyChoice::Spec(spec) => registry::boxed(&spec, frames),
             PolicyChoice::Own(OwnPolicy { policy, capabilities }) => {
                 let capabilities = capabilities.unwrap_or(Capabilities::empty());
-                Box::new(ContainedPolicy::new(policy, capabilities, frames)?)
+                Box::new(ContainedPolicy::new(policy, capabilities, frames, Arc::clone(callback))?)
             }
         })
     }

@@ -8,6 +8,7 @@ use std::{fmt, io, mem, process};
 use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
 
 use crate::background::{self, Signal, WriterSettings};
+use crate::callback::Callback;
 use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
@@ -107,14 +108,16 @@ impl PoolOptions {
             pages => PoolError::TableMemory { pages },
         })?;
         let transfer = PageIo::new(storage, area, self.format, self.log, self.costs);
-        let policy = self.policy.into_policy(count);
+        let callback = Arc::<Callback>::default();
+        let policy = self.policy.into_policy(count, &callback);
         let mut policy = policy.ok_or_else(no_memory)?;
         policy.costs(transfer.costs().into());
         let core = Arc::new(PoolShared {
             frames,
             table,
             rings: HitRings::new(),
-            replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
+            replacement: Mutex::new(Replacement::new(policy, self.listener, Arc::clone(&callback), self.exact_hits)),
+            callback,
             torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
             transfer,
@@ -484,6 +487,7 @@ impl Pool {
 
     fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<bool, PoolError> {
         let core = &*self.core;
+        core.callback.check()?;
         let mut waiting = Waiting::new(core);
         loop {
             let mut policy = core.policy();
@@ -586,6 +590,10 @@ impl Pool {
     /// assert_eq!(pool.stats().hit_ratio(), 0.5);
     /// # Ok::<(), ebbpool::PoolError>(())
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the pool's listener of events, or a policy of the caller's, calls it. Then the pool goes on as after any panic of these.
     pub fn stats(&self) -> Stats {
         stats(&self.core)
     }
@@ -655,6 +663,7 @@ impl fmt::Debug for Pool {
 }
 
 fn stats(core: &PoolShared) -> Stats {
+    assert!(!core.callback.is_here(), "{}", PoolError::InCallback);
     let counters = &core.transfer.counters;
     let (resident, gauges) = {
         let policy = core.replacement.lock();

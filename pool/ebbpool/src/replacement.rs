@@ -17,12 +17,14 @@
 //!    pages that are written with them and stay resident are latched until copies are taken.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use ebbpool_policy::{
     Access, Capabilities, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, MissScratch, PageClass, UNKNOWN_CLASS,
 };
 use hashbrown::HashSet;
 
+use crate::callback::Callback;
 use crate::contained::contained;
 use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
 use crate::log::Lsn;
@@ -108,6 +110,7 @@ pub(crate) struct Replacement {
     /// By frame, what the policy believes of its page.
     policy_view: Vec<PolicyView>,
     listener: Option<Listener>,
+    callback: Arc<Callback>,
     costs_reported_at: u64,
     epochs: HitEpochs,
     companions: MissScratch,
@@ -161,8 +164,13 @@ pub(crate) enum DirtyVictims {
 }
 
 impl Replacement {
-    /// With `exact` every hit is reported to the policy, even if it does not ask for that.
-    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, listener: Option<Listener>, exact: bool) -> Self {
+    /// `callback` runs the listener. With `exact` every hit is reported to the policy, even if it does not ask for that.
+    pub(crate) fn new(
+        policy: Box<dyn DynPolicy + Send>,
+        listener: Option<Listener>,
+        callback: Arc<Callback>,
+        exact: bool,
+    ) -> Self {
         Replacement {
             ghosts: GhostPages::with_capacity(&*policy, 0),
             policy,
@@ -172,6 +180,7 @@ impl Replacement {
             unwritable: HashSet::new(),
             policy_view: Vec::new(),
             listener,
+            callback,
             costs_reported_at: 0,
             epochs: HitEpochs { exact, misses: 0, length: 0 },
             companions: MissScratch::default(),
@@ -220,7 +229,7 @@ impl Replacement {
 
     fn notify(&mut self, event: ReplacementEvent) {
         if let Some(listener) = &mut self.listener
-            && contained("the listener of events", || listener(event)).is_err()
+            && contained("the listener of events", || self.callback.run(|| listener(event))).is_err()
         {
             let failed = self.listener.take();
             let _ = contained("its destructor", || drop(failed));

@@ -113,6 +113,9 @@ impl PoolShared {
 
     #[cold]
     fn throttle_by_excess(&self) {
+        if self.callback.is_here() {
+            return;
+        }
         let Some(signal) = &self.signal else {
             // There is no background writer, so the thread that makes pages dirty writes one batch.
             let dirty = self.policy().next_dirty(1, true, &self.frames);

@@ -1,9 +1,10 @@
 //! Foreign code that panics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ebbpool::storage::{DiskOperation, FaultyDisk};
+use ebbpool::{Pool, PoolError, PoolOptions};
 
 use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 
@@ -125,6 +126,93 @@ fn a_listener_that_panics_is_not_called_again() {
     }
     (0..10).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+/// A pool whose own functions call it.
+type Recursive = Arc<OnceLock<Arc<Pool>>>;
+
+fn opened(options: PoolOptions, its: &Recursive) -> Arc<Pool> {
+    let pool = Arc::new(options.open(FaultyDisk::new(1).pages("data", PAGE)).unwrap());
+    assert!(its.set(Arc::clone(&pool)).is_ok());
+    pool
+}
+
+#[test]
+fn a_sink_of_fixes_that_fixes_a_page_gets_an_error() {
+    let its = Recursive::default();
+    let calls = Arc::clone(&its);
+    let refused = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&refused);
+    let options = options(4).on_fix(move |page, _| {
+        let Some(pool) = calls.get() else { return };
+        let fixed = [pool.fix_read(page).map(drop), put(pool, page + 1, 1), pool.allocate().map(drop)];
+        counted.fetch_add(fixed.iter().filter(|it| matches!(it, Err(PoolError::InCallback))).count() as u64, Ordering::Relaxed);
+        assert_eq!(pool.stats().frames, 4);
+    });
+    let pool = opened(options, &its);
+    put(&pool, 0, 5).unwrap();
+    assert_eq!(get(&pool, 0).unwrap(), 5);
+    assert_eq!(refused.load(Ordering::Relaxed), 6);
+}
+
+#[test]
+fn a_listener_that_calls_the_pool_gets_an_error_and_one_that_asks_for_figures_panics() {
+    for figures in [false, true] {
+        let its = Recursive::default();
+        let calls = Arc::clone(&its);
+        let answered = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&answered);
+        let options = options(2).on_event(move |_| {
+            let Some(pool) = calls.get() else { return };
+            if figures {
+                counted.fetch_add(1, Ordering::Relaxed);
+                pool.stats();
+            }
+            let called = [
+                pool.fix_read(99).map(drop),
+                put(pool, 98, 1),
+                pool.flush(0),
+                pool.discard(0),
+                pool.free(0).map(drop),
+                pool.checkpoint().map(drop),
+            ];
+            assert!(called.iter().all(|it| matches!(it, Err(PoolError::InCallback))), "{called:?}");
+            pool.throttle();
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let pool = opened(options, &its);
+        for page in 0..10 {
+            put(&pool, page, page as u8).unwrap();
+        }
+        (0..10).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
+        assert_eq!(answered.load(Ordering::Relaxed) > 1, !figures);
+    }
+}
+
+/// FIFO among four frames, which asks the pool for its figures.
+struct Asks(Recursive);
+
+impl Policy for Asks {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
+    fn hit(&mut self, _: Frame, _: Access) {}
+    fn admit(&mut self, _: Frame, _: Page, _: Access) {}
+    fn evicted(&mut self, _: Frame) {}
+    fn cleaned(&mut self, _: Frame) {}
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        self.0.get().unwrap().stats();
+        (0..4).find(|&frame| may_evict(frame))
+    }
+}
+
+#[test]
+fn a_policy_that_calls_the_pool_is_replaced() {
+    let its = Recursive::default();
+    let pool = opened(options(4).own_policy(Asks(Arc::clone(&its))), &its);
+    for page in 0..10 {
+        put(&pool, page, page as u8).unwrap();
+    }
+    assert!((0..10).all(|page| get(&pool, page).unwrap() == page as u8));
 }
 
 #[test]
