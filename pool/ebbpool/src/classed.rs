@@ -1,24 +1,38 @@
-//! Fixes of pages whose class the caller knows.
+//! Fixes of pages whose class the caller knows, or with a patience of their own.
+
+use std::time::Duration;
 
 use ebbpool_policy::PageClass;
 
+use crate::core::FixRequest;
 use crate::error::PoolError;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::pool::Pool;
 use crate::scan::PoolScan;
 
-/// A pool, for pages of one class: see [`Pool::of_class`]. A class is a kind of pages that are used alike, such as the
+/// A pool, for pages of one class, or with another patience: see [`Pool::of_class`] and [`Pool::within`]. A class is a kind of pages that are used alike, such as the
 /// pages of a table or the leaves of an index; the caller chooses the numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassedPool<'p> {
     pool: &'p Pool,
     class: PageClass,
+    patience: Option<Duration>,
 }
 
 impl<'p> ClassedPool<'p> {
     #[inline]
     pub(crate) fn new(pool: &'p Pool, class: PageClass) -> Self {
-        ClassedPool { pool, class }
+        ClassedPool { pool, class, patience: None }
+    }
+
+    #[inline]
+    fn request(self, page: u64) -> FixRequest {
+        FixRequest { page, class: self.class, patience: self.patience }
+    }
+
+    /// The same for fixes that wait no longer than this for other threads, as [`Pool::within`] says.
+    pub fn within(self, patience: Duration) -> Self {
+        ClassedPool { patience: Some(patience), ..self }
     }
 
     /// Fixes a page of this class for reading, as [`Pool::fix_read`] does.
@@ -28,7 +42,7 @@ impl<'p> ClassedPool<'p> {
     /// As [`Pool::fix_read`].
     #[inline]
     pub fn fix_read(self, page: u64) -> Result<ReadGuard<'p>, PoolError> {
-        self.pool.read_of((page, self.class), None)
+        self.pool.read_of(self.request(page), None)
     }
 
     /// Fixes a page of this class for reading in a scan, as [`Pool::fix_scan`] does.
@@ -37,7 +51,7 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::fix_scan`].
     pub fn fix_scan(self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'p>, PoolError> {
-        self.pool.read_of((page, self.class), Some(scan))
+        self.pool.read_of(self.request(page), Some(scan))
     }
 
     /// Fixes a page of this class for writing, as [`Pool::fix_write`] does.
@@ -47,7 +61,7 @@ impl<'p> ClassedPool<'p> {
     /// As [`Pool::fix_write`].
     #[inline]
     pub fn fix_write(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.write_of((page, self.class))
+        self.pool.write_of(self.request(page))
     }
 
     /// Fixes a page of this class for writing, filled with zeros instead of being read, as [`Pool::fix_new`] does.
@@ -56,7 +70,7 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::fix_new`].
     pub fn fix_new(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.new_of((page, self.class))
+        self.pool.new_of(self.request(page))
     }
 
     /// Allocates a page of this class, as [`Pool::allocate`] does.
@@ -65,6 +79,6 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::allocate`].
     pub fn allocate(self) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.allocate_of(self.class)
+        self.pool.allocate_of(self.class, self.patience)
     }
 }

@@ -23,7 +23,9 @@ pub(crate) use waiting::Waiting;
 pub(crate) use write_back::{HeldPages, WriteCounts};
 use write_back::{copies, eviction_batch};
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebbpool_policy::{Access, Capabilities, PageClass, UNKNOWN_CLASS};
 
@@ -31,7 +33,8 @@ use crate::background::Signal;
 use crate::callback::Callback;
 use crate::error::PoolError;
 use crate::frames::{
-    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, Frames, HitStatus, LatchRefusal, SharedLatch, WaitCondition,
+    ClaimedFrame, CopyInFlight, CopySlot, Exclusive, ExclusiveLatch, Frames, HitStatus, LatchRefusal, Shared, SharedLatch,
+    WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -101,6 +104,22 @@ pub(crate) enum FetchReason {
     New,
     /// A caller will probably fix it soon.
     ReadAhead,
+}
+
+/// A fix that a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FixRequest {
+    pub(crate) page: u64,
+    pub(crate) class: PageClass,
+    /// How long it waits for other threads; `None` for the pool's patience.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl FixRequest {
+    #[inline]
+    pub(crate) fn of(page: u64) -> Self {
+        FixRequest { page, class: UNKNOWN_CLASS, patience: None }
+    }
 }
 
 impl FetchReason {
@@ -215,11 +234,8 @@ impl PoolShared {
 
     /// Fixes a page for reading. A hit without a recorder does not use the class.
     #[inline]
-    pub(crate) fn fix_shared(
-        &self,
-        (page, class): (u64, PageClass),
-        reuse: Option<&mut PoolScan>,
-    ) -> Result<SharedLatch<'_>, PoolError> {
+    pub(crate) fn fix_shared(&self, request: FixRequest, reuse: Option<&mut PoolScan>) -> Result<SharedLatch<'_>, PoolError> {
+        let FixRequest { page, class, .. } = request;
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Read)?;
         }
@@ -230,22 +246,42 @@ impl PoolShared {
             self.hit(frame, page, Access::Read, fixed);
             return Ok(latch);
         }
-        self.fix_shared_slowly((page, class), reuse)
+        self.fix_shared_slowly(request, reuse)
+    }
+
+    /// Fixes a page for reading, if it is resident and no thread has to be waited for.
+    pub(crate) fn try_fix_shared(&self, page: u64) -> Result<Option<SharedLatch<'_>>, PoolError> {
+        let Some(frame) = self.table.find(page, &self.frames) else {
+            return Ok(None);
+        };
+        match self.frames.fix(frame, true) {
+            Ok((latch, fixed)) if latch.page() == page => {
+                self.note_fix(page, Access::Read)?;
+                self.hit(frame, page, Access::Read, fixed);
+                Ok(Some(latch))
+            }
+            Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => Err(PoolError::Abandoned { page }),
+            _ => Ok(None),
+        }
+    }
+
+    fn note_fix(&self, page: u64, access: Access) -> Result<(), PoolError> {
+        self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.note((page, UNKNOWN_CLASS), access))
     }
 
     /// Loads a page, for the pool itself.
     pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
-        self.fix_shared_slowly((page, UNKNOWN_CLASS), None).map(drop)
+        self.fix_shared_slowly(FixRequest::of(page), None).map(drop)
     }
 
     #[cold]
     fn fix_shared_slowly(
         &self,
-        (page, class): (u64, PageClass),
+        FixRequest { page, class, patience }: FixRequest,
         mut reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
         self.callback.check()?;
-        let mut waiting = Waiting::new(self);
+        let mut waiting = Waiting::within(self, patience);
         let mut located = None;
         let mut waited_at = None;
         loop {
@@ -284,29 +320,71 @@ impl PoolShared {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn fix_exclusive(&self, (page, class): (u64, PageClass)) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn fix_exclusive(&self, request: FixRequest) -> Result<ExclusiveLatch<'_>, PoolError> {
+        let FixRequest { page, class, .. } = request;
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write)?;
         }
-        self.fix_exclusive_for((page, class), FetchReason::Fix(Access::Write))
+        self.fix_exclusive_for(request, FetchReason::Fix(Access::Write))
+    }
+
+    /// Fixes a page for writing, if it is resident and neither a thread nor the dirty budget has to be waited for.
+    pub(crate) fn try_fix_exclusive(&self, page: u64) -> Result<Option<ExclusiveLatch<'_>>, PoolError> {
+        self.transfer.check_writable()?;
+        let frame = self.table.find(page, &self.frames);
+        let Some(frame) = frame.filter(|&frame| self.frames.page_in(frame) == page && !self.is_throttled(page)) else {
+            return Ok(None);
+        };
+        match self.frames.exclude(frame, false) {
+            Ok((latch, fixed)) if latch.page() == page => {
+                self.note_fix(page, Access::Write)?;
+                self.hit(frame, page, Access::Write, fixed);
+                Ok(Some(latch))
+            }
+            Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => Err(PoolError::Abandoned { page }),
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes a shared latch the exclusive one, as a fix for writing that waits for nothing: the price of a page beyond the dirty
+    /// budget stays in the account.
+    pub(crate) fn upgrade<F: Deref<Target = Frames>>(&self, latch: Shared<F>) -> Result<Exclusive<F>, (Shared<F>, PoolError)> {
+        let page = latch.page();
+        assert!(latch.is_of(&self.frames), "the page is of another pool");
+        if let Err(error) = self.transfer.check_writable().and_then(|()| self.note_fix(page, Access::Write)) {
+            return Err((latch, error));
+        }
+        let (frame, has_price) = (latch.frame(), self.is_throttled(page));
+        match latch.upgrade() {
+            Ok((latch, fixed)) => {
+                if has_price {
+                    self.charge_later();
+                }
+                self.hit(frame, page, Access::Write, fixed);
+                Ok(latch)
+            }
+            Err(latch) => Err((latch, PoolError::Latched { page, waited: Duration::ZERO })),
+        }
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn fix_new(&self, (page, class): (u64, PageClass)) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn fix_new(&self, request: FixRequest) -> Result<ExclusiveLatch<'_>, PoolError> {
+        let FixRequest { page, class, .. } = request;
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write)?;
         }
-        let mut latch = self.fix_exclusive_for((page, class), FetchReason::New)?;
+        let mut latch = self.fix_exclusive_for(request, FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
     }
 
     #[inline]
-    fn fix_exclusive_for(&self, (page, class): (u64, PageClass), reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
+    fn fix_exclusive_for(&self, request: FixRequest, reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
+        let page = request.page;
         if let Some(frame) = self.table.find(page, &self.frames)
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
@@ -317,17 +395,17 @@ impl PoolShared {
             self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
-        self.fix_exclusive_slowly((page, class), reason)
+        self.fix_exclusive_slowly(request, reason)
     }
 
     #[cold]
     fn fix_exclusive_slowly(
         &self,
-        (page, class): (u64, PageClass),
+        FixRequest { page, class, patience }: FixRequest,
         reason: FetchReason,
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.callback.check()?;
-        let mut waiting = Waiting::new(self);
+        let mut waiting = Waiting::within(self, patience);
         let mut located = None;
         loop {
             let found = located.take().or_else(|| self.table.find(page, &self.frames));
@@ -626,7 +704,6 @@ impl PoolShared {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU64 as Count;
-    use std::time::Duration;
 
     use ebbpool_policy::{Frame, Page, Policy};
 

@@ -26,7 +26,7 @@ use changes::PageChanges;
 pub(crate) use copies::{CopyInFlight, CopySlot};
 pub(crate) use dirty::DirtySet;
 use discarded::DiscardedPages;
-pub(crate) use latches::{ClaimedFrame, ExclusiveLatch, SharedLatch};
+pub(crate) use latches::{ClaimedFrame, Exclusive, ExclusiveLatch, Shared, SharedLatch};
 pub use memory::{ALIGNMENT, FrameMemory};
 pub(crate) use waiting::{QueuedThread, Seniority};
 pub(crate) use word::{FrameState, FrameWord, HitEpoch, HitStatus, LatchRefusal, WaitCondition};
@@ -48,8 +48,8 @@ struct FrameDetails {
     admissions: AtomicU32,
 }
 
-/// All frames, and memory for copies in flight.
-pub(crate) struct Frames {
+/// All frames, and memory for copies in flight. Guards name it, and callers cannot.
+pub struct Frames {
     headers: Box<[FrameHeader]>,
     details: Box<[FrameDetails]>,
     changes: Box<[PageChanges]>,

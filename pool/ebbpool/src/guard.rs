@@ -1,14 +1,20 @@
 //! Fixed pages.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use crate::frames::{ExclusiveLatch, SharedLatch};
+use crate::frames::{Exclusive, Frames, Shared};
 use crate::log::Lsn;
+use crate::pool::Pool;
 
 /// A page fixed for reading: it stays resident, and no thread changes it. Dropping the guard unfixes it.
-pub struct ReadGuard<'p> {
-    latch: SharedLatch<'p>,
+///
+/// It borrows the pool; an [`OwnedReadGuard`] has a part in its ownership.
+pub struct ReadGuard<'p, F: Deref<Target = Frames> = &'p Frames> {
+    latch: Shared<F>,
     payload: usize,
+    borrowed: PhantomData<&'p Pool>,
 }
 
 /// A page fixed for writing: no other guard has it. It is dirty from now on. Dropping the guard unfixes it.
@@ -16,14 +22,73 @@ pub struct ReadGuard<'p> {
 /// If the thread panics while it has the guard, the page is *abandoned*: no caller can fix it any more, and it is
 /// never written, since it may be half changed ([`PoolError::Abandoned`](crate::PoolError::Abandoned),
 /// [`Pool::discard`](crate::Pool::discard)).
-pub struct WriteGuard<'p> {
-    latch: ExclusiveLatch<'p>,
+///
+/// It borrows the pool; an [`OwnedWriteGuard`] has a part in its ownership.
+pub struct WriteGuard<'p, F: Deref<Target = Frames> = &'p Frames> {
+    latch: Exclusive<F>,
     payload: usize,
+    borrowed: PhantomData<&'p Pool>,
 }
 
-impl<'p> ReadGuard<'p> {
-    pub(crate) fn new(latch: SharedLatch<'p>, payload: usize) -> Self {
-        ReadGuard { latch, payload }
+/// A page fixed for reading that can be stored beside its pool, or sent to a thread that may live longer than the caller: see
+/// [`ReadGuard::into_owned`].
+pub type OwnedReadGuard = ReadGuard<'static, PoolFrames>;
+
+/// A page fixed for writing, as in [`OwnedReadGuard`].
+pub type OwnedWriteGuard = WriteGuard<'static, PoolFrames>;
+
+/// The frames of a pool that lives for as long as this.
+pub struct PoolFrames(Arc<Pool>);
+
+impl Deref for PoolFrames {
+    type Target = Frames;
+
+    #[inline]
+    fn deref(&self) -> &Frames {
+        &self.0.core.frames
+    }
+}
+
+impl ReadGuard<'_> {
+    /// Makes this a guard that has a part in the ownership of the pool, so that a struct may have both, and no lifetime.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use ebbpool::{OwnedReadGuard, PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let pool = Arc::new(pool);
+    /// let page: OwnedReadGuard = pool.fix_read(0)?.into_owned(&pool);
+    /// drop(pool); // it lives as long as the guard
+    /// std::thread::spawn(move || assert_eq!(page[0], 0)).join().unwrap();
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the page is of another pool.
+    pub fn into_owned(self, pool: &Arc<Pool>) -> OwnedReadGuard {
+        ReadGuard::new(self.latch.with(PoolFrames(Arc::clone(pool))), self.payload)
+    }
+}
+
+impl WriteGuard<'_> {
+    /// As [`ReadGuard::into_owned`].
+    ///
+    /// # Panics
+    ///
+    /// If the page is of another pool.
+    pub fn into_owned(self, pool: &Arc<Pool>) -> OwnedWriteGuard {
+        WriteGuard::new(self.latch.with(PoolFrames(Arc::clone(pool))), self.payload)
+    }
+}
+
+impl<'p, F: Deref<Target = Frames>> ReadGuard<'p, F> {
+    pub(crate) fn new(latch: Shared<F>, payload: usize) -> Self {
+        ReadGuard { latch, payload, borrowed: PhantomData }
+    }
+
+    pub(crate) fn into_latch(self) -> Shared<F> {
+        self.latch
     }
 
     /// The page's number.
@@ -37,9 +102,9 @@ impl<'p> ReadGuard<'p> {
     }
 }
 
-impl<'p> WriteGuard<'p> {
-    pub(crate) fn new(latch: ExclusiveLatch<'p>, payload: usize) -> Self {
-        WriteGuard { latch, payload }
+impl<'p, F: Deref<Target = Frames>> WriteGuard<'p, F> {
+    pub(crate) fn new(latch: Exclusive<F>, payload: usize) -> Self {
+        WriteGuard { latch, payload, borrowed: PhantomData }
     }
 
     /// The page's number.
@@ -96,12 +161,12 @@ impl<'p> WriteGuard<'p> {
     /// assert_eq!(pool.fix_read(0)?[0], page[0]); // read by two at once
     /// # Ok::<(), ebbpool::PoolError>(())
     /// ```
-    pub fn downgrade(self) -> ReadGuard<'p> {
+    pub fn downgrade(self) -> ReadGuard<'p, F> {
         ReadGuard::new(self.latch.downgrade(), self.payload)
     }
 }
 
-impl Deref for ReadGuard<'_> {
+impl<F: Deref<Target = Frames>> Deref for ReadGuard<'_, F> {
     type Target = [u8];
 
     #[inline]
@@ -110,7 +175,7 @@ impl Deref for ReadGuard<'_> {
     }
 }
 
-impl Deref for WriteGuard<'_> {
+impl<F: Deref<Target = Frames>> Deref for WriteGuard<'_, F> {
     type Target = [u8];
 
     #[inline]
@@ -119,7 +184,7 @@ impl Deref for WriteGuard<'_> {
     }
 }
 
-impl DerefMut for WriteGuard<'_> {
+impl<F: Deref<Target = Frames>> DerefMut for WriteGuard<'_, F> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let payload = self.payload;

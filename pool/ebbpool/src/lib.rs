@@ -85,7 +85,7 @@ pub use double_write::DoubleWriteArea;
 pub use ebbpool_cost::{Asymmetry, AsymmetryError, OperationCosts, Unit};
 pub use error::{CloseError, OptionsError, PoolError};
 pub use frames::{ALIGNMENT, FrameMemory};
-pub use guard::{ReadGuard, WriteGuard};
+pub use guard::{OwnedReadGuard, OwnedWriteGuard, ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};
 pub use optimistic::Optimistic;
 pub use options::PoolOptions;

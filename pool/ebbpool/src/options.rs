@@ -26,7 +26,7 @@ const USUAL_BUDGET: f64 = 0.8;
 const USUAL_ROOM: usize = 64;
 
 /// The longest time limit. No sum with it overflows.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The options of a pool: frames, policy, log, and guarantees.
 ///

@@ -1,6 +1,6 @@
 //! The public interface of a pool.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io, mem, process};
@@ -12,7 +12,7 @@ use crate::callback::Callback;
 use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
-use crate::core::{PoolShared, Waiting};
+use crate::core::{FixRequest, PoolShared, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::{CloseError, PoolError};
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
@@ -225,12 +225,12 @@ impl Pool {
     /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`], [`PoolError::NoPage`].
     #[inline]
     pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, PoolError> {
-        self.read_of((page, UNKNOWN_CLASS), None)
+        self.read_of(FixRequest::of(page), None)
     }
 
     #[inline]
-    pub(crate) fn read_of(&self, page: (u64, PageClass), scan: Option<&mut PoolScan>) -> Result<ReadGuard<'_>, PoolError> {
-        let latch = self.core.fix_shared(page, scan)?;
+    pub(crate) fn read_of(&self, request: FixRequest, scan: Option<&mut PoolScan>) -> Result<ReadGuard<'_>, PoolError> {
+        let latch = self.core.fix_shared(request, scan)?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
 
@@ -248,6 +248,97 @@ impl Pool {
     #[inline]
     pub fn of_class(&self, class: PageClass) -> ClassedPool<'_> {
         ClassedPool::new(self, class)
+    }
+
+    /// The pool for fixes that wait no longer than this for other threads, whatever its own
+    /// [`patience`](crate::PoolOptions::patience). A fix that may not wait at all still reads its page from storage, and writes
+    /// its victim; [`try_fix_read`](Self::try_fix_read) does not.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ebbpool::{PoolError, PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let _held = pool.fix_write(3)?;
+    /// let refused = pool.within(Duration::ZERO).fix_read(3);
+    /// assert!(matches!(refused, Err(PoolError::Latched { .. })));
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    pub fn within(&self, patience: Duration) -> ClassedPool<'_> {
+        self.of_class(UNKNOWN_CLASS).within(patience)
+    }
+
+    /// Fixes a page for reading, if that takes neither a wait nor a read from storage: it is resident, and no thread changes it,
+    /// or waits for that.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// assert!(pool.try_fix_read(3)?.is_none()); // not resident
+    /// let page = pool.fix_read(3)?;
+    /// assert!(pool.try_fix_read(3)?.is_some());
+    /// assert!(pool.try_fix_write(3)?.is_none()); // a guard has it
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Abandoned`], [`PoolError::InCallback`].
+    pub fn try_fix_read(&self, page: u64) -> Result<Option<ReadGuard<'_>>, PoolError> {
+        let latch = self.core.try_fix_shared(page)?;
+        Ok(latch.map(|latch| ReadGuard::new(latch, self.payload())))
+    }
+
+    /// Fixes a page for writing, if that takes neither a wait nor a read from storage: it is resident, no other guard has it, and
+    /// the [`dirty_budget`](crate::PoolOptions::dirty_budget) delays no fix.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::try_fix_read`], [`PoolError::ReadOnly`], [`PoolError::Poisoned`].
+    pub fn try_fix_write(&self, page: u64) -> Result<Option<WriteGuard<'_>>, PoolError> {
+        let Some(latch) = self.core.try_fix_exclusive(page)? else {
+            return Ok(None);
+        };
+        self.numbers.note(page);
+        Ok(Some(WriteGuard::new(latch, self.payload())))
+    }
+
+    /// Makes a guard for reading one for writing, without another thread changing the page in between, if no other guard has the
+    /// page and no thread has waited for it for long. It never waits: of two threads that have a page for reading and try this, at
+    /// most one succeeds, and the other one has to drop its guard. It counts as a fix, and the
+    /// [`dirty_budget`](crate::PoolOptions::dirty_budget) delays a later one instead.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let page = pool.fix_read(3)?;
+    /// let other = pool.fix_read(3)?;
+    /// let Err((page, _)) = pool.upgrade(page) else { panic!("two guards have the page") };
+    /// drop(other);
+    /// let Ok(mut page) = pool.upgrade(page) else { panic!("no other guard has the page") };
+    /// page[0] = 1;
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The guard, and [`PoolError::Latched`], [`PoolError::ReadOnly`], [`PoolError::Poisoned`] or [`PoolError::InCallback`].
+    ///
+    /// # Panics
+    ///
+    /// If the guard is of another pool.
+    #[allow(clippy::type_complexity)]
+    pub fn upgrade<'p, F: Deref<Target = Frames>>(
+        &self,
+        guard: ReadGuard<'p, F>,
+    ) -> Result<WriteGuard<'p, F>, (ReadGuard<'p, F>, PoolError)> {
+        let page = guard.page();
+        match self.core.upgrade(guard.into_latch()) {
+            Ok(latch) => {
+                self.numbers.note(page);
+                Ok(WriteGuard::new(latch, self.payload()))
+            }
+            Err((latch, error)) => Err((ReadGuard::new(latch, self.payload()), error)),
+        }
     }
 
     /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller that
@@ -288,7 +379,7 @@ impl Pool {
     ///
     /// As [`Pool::fix_read`].
     pub fn fix_scan(&self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'_>, PoolError> {
-        self.read_of((page, UNKNOWN_CLASS), Some(scan))
+        self.read_of(FixRequest::of(page), Some(scan))
     }
 
     /// Fixes a page for writing. It is dirty from then on.
@@ -308,13 +399,13 @@ impl Pool {
     /// As [`Pool::fix_read`], [`PoolError::ReadOnly`], and [`PoolError::Poisoned`] as soon as a sync has failed.
     #[inline]
     pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.write_of((page, UNKNOWN_CLASS))
+        self.write_of(FixRequest::of(page))
     }
 
     #[inline]
-    pub(crate) fn write_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        let latch = self.core.fix_exclusive(page)?;
-        self.numbers.note(page.0);
+    pub(crate) fn write_of(&self, request: FixRequest) -> Result<WriteGuard<'_>, PoolError> {
+        let latch = self.core.fix_exclusive(request)?;
+        self.numbers.note(request.page);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -333,12 +424,12 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`].
     pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.new_of((page, UNKNOWN_CLASS))
+        self.new_of(FixRequest::of(page))
     }
 
-    pub(crate) fn new_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
-        let latch = self.core.fix_new(page)?;
-        self.numbers.note(page.0);
+    pub(crate) fn new_of(&self, request: FixRequest) -> Result<WriteGuard<'_>, PoolError> {
+        let latch = self.core.fix_new(request)?;
+        self.numbers.note(request.page);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -378,16 +469,16 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`], and [`PoolError::Grow`] if the storage is full.
     pub fn allocate(&self) -> Result<WriteGuard<'_>, PoolError> {
-        self.allocate_of(UNKNOWN_CLASS)
+        self.allocate_of(UNKNOWN_CLASS, None)
     }
 
-    pub(crate) fn allocate_of(&self, class: PageClass) -> Result<WriteGuard<'_>, PoolError> {
+    pub(crate) fn allocate_of(&self, class: PageClass, patience: Option<Duration>) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
         let page = self.numbers.take().ok_or_else(|| {
             let source = io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use");
             PoolError::Grow { pages: u64::MAX, source }
         })?;
-        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of((page, class)));
+        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of(FixRequest { page, class, patience }));
         self.numbers.settle(page, fixed.is_ok());
         fixed
     }

@@ -227,6 +227,34 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
     });
 }
 
+/// Of two readers that want to change the page at most one does, and a writer gets no latch beside it.
+#[test]
+fn at_most_one_of_two_readers_becomes_the_writer() {
+    check(3, || {
+        let frame = Arc::new(Frame::holding(1));
+        let upgrades = |frame: &Frame| {
+            if frame.word.share(false).is_err() {
+                return 0;
+            }
+            let (page, changes) = frame.bytes();
+            if frame.word.upgrade(HitEpoch::NONE).is_err() {
+                frame.word.unshare();
+                return 0;
+            }
+            assert_eq!(frame.bytes(), (page, changes), "another thread has changed the page in between");
+            frame.set_bytes((page, changes + 1));
+            frame.word.unexclude();
+            1
+        };
+        let (other, third) = (Arc::clone(&frame), Arc::clone(&frame));
+        let upgrader = thread::spawn(move || upgrades(&other));
+        let writer = thread::spawn(move || u32::from(third.change()));
+        let changes = upgrades(&frame) + upgrader.join().expect("a reader") + writer.join().expect("a writer");
+        assert_eq!(frame.read(), Some((1, changes)));
+        assert_eq!(frame.word.state(), if changes > 0 { FrameState::Dirty } else { FrameState::Clean });
+    });
+}
+
 /// A thread that lowers the bound of the pages in use finds a page that another one changes, or that one loads the lower
 /// bound, and raises it (`numbers.rs`, 2).
 #[test]

@@ -56,6 +56,23 @@ pub enum Step {
         value: u64,
         hold: u64,
     },
+    /// Fixes a page for reading, and then for writing without dropping it, if no other thread has it.
+    Upgrade {
+        page: u64,
+        value: u64,
+        hold: u64,
+    },
+    /// Fixes a page, if no thread has to be waited for.
+    Try {
+        page: u64,
+        write: bool,
+    },
+    /// Fixes a page, and waits no longer than this.
+    Within {
+        page: u64,
+        write: bool,
+        patience: u64,
+    },
     /// Holds two pages at the same time.
     Two {
         page: u64,
@@ -481,7 +498,13 @@ const STEPS: [MakeStep; 20] = [
     |random, case| Step::Flush { page: page(random, case) },
     |_, _| Step::Checkpoint,
     |random, case| Step::New { page: page(random, case) },
-    |random, case| Step::Downgrade { page: page(random, case), value: random.number(), hold: hold(random) },
+    |random, case| {
+        let (page, value, hold) = (page(random, case), random.number(), hold(random));
+        match random.one_in(3) {
+            true => Step::Downgrade { page, value, hold },
+            false => Step::Upgrade { page, value, hold },
+        }
+    },
     |random, case| Step::Two {
         page: page(random, case),
         other: page(random, case),
@@ -505,7 +528,14 @@ const STEPS: [MakeStep; 20] = [
         repair_after: random.pick(&[0, 0, 100, 5000]),
     },
     |random, case| Step::Discard { page: page(random, case), redo_after: random.pick(&[0, 0, 100, 5000]) },
-    |random, case| Step::Again { page: page(random, case), hold: hold(random) },
+    |random, case| {
+        let (page, write) = (page(random, case), random.one_in(2));
+        match random.below(3) {
+            0 => Step::Again { page, hold: hold(random) },
+            1 => Step::Try { page, write },
+            _ => Step::Within { page, write, patience: random.pick(&[0, 0, 1, 100, 5000]) },
+        }
+    },
     |random, case| Step::TwoReads { page: page(random, case), other: page(random, case), hold: hold(random) },
     |random, case| match random.below(3) {
         0 => Step::Throttle,

@@ -122,6 +122,9 @@ impl LifeState {
             Step::Write { page, slot, value, hold, log_first } => self.write(page, slot, value, hold, log_first),
             Step::New { page } => self.new_page(page),
             Step::Downgrade { page, value, hold } => self.downgrade(page, value, hold),
+            Step::Upgrade { page, value, hold } => self.upgrade(page, value, hold),
+            Step::Try { page, write } => self.try_to_fix(page, write),
+            Step::Within { page, write, patience } => self.within(page, write, Duration::from_micros(patience)),
             Step::Two { page, other, write, hold } => self.two(page.min(other), page.max(other), write, hold),
             Step::Again { page, hold } => self.again(page, hold),
             Step::TwoReads { page, other, hold } => self.two_reads(page, other, hold),
@@ -283,6 +286,75 @@ impl LifeState {
             self.model.check(page, &Content::of(&guard));
         }
         Ok(())
+    }
+
+    /// No thread changes the page between the two fixes.
+    fn upgrade(&self, page: u64, value: u64, hold: u64) -> Result<(), PowerIsOff> {
+        let Some(guard) = self.fix_read(page)? else {
+            return Ok(());
+        };
+        let found = Content::of(&guard);
+        sleep(hold);
+        let refused = match self.fixes.tried(self.pool.upgrade(guard), Result::is_ok) {
+            Ok(mut guard) => {
+                assert_eq!(Content::of(&guard), found, "page {page} changed before it was upgraded");
+                if !self.model.page(page, |history| history.broken) {
+                    self.change(&mut guard, 1, value, true);
+                }
+                self.release(guard);
+                return Ok(());
+            }
+            Err((guard, error)) => {
+                assert_eq!(Content::of(&guard), found, "page {page} changed under a reader's latch");
+                error
+            }
+        };
+        match refused {
+            PoolError::Latched { .. } => Ok(()),
+            error => self.judge(error),
+        }
+    }
+
+    fn try_to_fix(&self, page: u64, write: bool) -> Result<(), PowerIsOff> {
+        let tried = match write {
+            false => {
+                let tried = self.fixes.tried(self.pool.try_fix_read(page), |it| matches!(it, Ok(Some(_))));
+                tried.map(|guard| {
+                    if let Some(guard) = guard {
+                        self.model.check(page, &Content::of(&guard));
+                    }
+                })
+            }
+            true => {
+                let tried = self.fixes.tried(self.pool.try_fix_write(page), |it| matches!(it, Ok(Some(_))));
+                tried.map(|guard| {
+                    if let Some(mut guard) = guard {
+                        if !self.model.page(page, |history| history.broken) {
+                            self.change(&mut guard, 2, page, true);
+                        }
+                        self.release(guard);
+                    }
+                })
+            }
+        };
+        tried.or_else(|error| self.judge(error))
+    }
+
+    fn within(&self, page: u64, write: bool, patience: Duration) -> Result<(), PowerIsOff> {
+        let pool = self.pool_of(page).within(patience);
+        let fixed = match write {
+            false => self.fixes.of(|| pool.fix_read(page)).map(|guard| self.model.check(page, &Content::of(&guard))),
+            true => self.fixes.of(|| pool.fix_write(page)).map(|mut guard| {
+                if !self.model.page(page, |history| history.broken) {
+                    self.change(&mut guard, 3, page, false);
+                }
+                self.release(guard);
+            }),
+        };
+        match fixed {
+            Ok(()) | Err(PoolError::Latched { .. } | PoolError::AllPinned { .. }) => Ok(()),
+            Err(error) => self.judge(error),
+        }
     }
 
     fn two(&self, page: u64, other: u64, write: bool, hold: u64) -> Result<(), PowerIsOff> {

@@ -15,10 +15,14 @@ pub struct FixCounts {
 
 impl FixCounts {
     pub fn of<G>(&self, fix: impl FnOnce() -> Result<G, PoolError>) -> Result<G, PoolError> {
+        self.tried(fix(), Result::is_ok)
+    }
+
+    /// Counts a fix that was tried.
+    pub fn tried<R>(&self, fix: R, succeeded: impl FnOnce(&R) -> bool) -> R {
         self.tried.fetch_add(1, Ordering::Relaxed);
-        let fixed = fix();
-        self.succeeded.fetch_add(u64::from(fixed.is_ok()), Ordering::Relaxed);
-        fixed
+        self.succeeded.fetch_add(u64::from(succeeded(&fix)), Ordering::Relaxed);
+        fix
     }
 
     /// The sink has received every fix that succeeded, and none that was not tried.

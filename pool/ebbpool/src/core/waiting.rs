@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::PoolShared;
 use crate::error::PoolError;
 use crate::frames::{QueuedThread, Seniority, WaitCondition};
+use crate::options::LONGEST;
 use crate::replacement::Replacement;
 use crate::sync::{Instant, MutexGuard, thread};
 
@@ -38,11 +39,17 @@ pub(crate) struct Waiting<'c> {
 
 impl<'c> Waiting<'c> {
     pub(crate) fn new(core: &'c PoolShared) -> Self {
+        Waiting::within(core, None)
+    }
+
+    /// A wait with a patience of its own, unless that is `None`.
+    pub(crate) fn within(core: &'c PoolShared, patience: Option<Duration>) -> Self {
         let since = Instant::now();
+        let patience = patience.map_or(core.limits.patience, |patience| patience.min(LONGEST));
         Waiting {
             core,
             since,
-            deadline: since + core.limits.patience,
+            deadline: since + patience,
             next_look: FIRST_LOOK,
             politeness: None,
             is_late: false,

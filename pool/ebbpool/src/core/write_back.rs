@@ -93,15 +93,39 @@ impl PoolShared {
 
     #[cold]
     fn throttle_fix_of(&self, page: u64) {
+        if self.adds_to_excess(page) {
+            self.throttle_by_excess();
+        }
+    }
+
+    /// True if a fix of the page for writing may be slowed down.
+    pub(super) fn is_throttled(&self, page: u64) -> bool {
+        self.frames.dirty().count() > self.limits.dirty_budget_of_fixes && self.adds_to_excess(page)
+    }
+
+    /// True if the page has a price beyond the budget.
+    fn adds_to_excess(&self, page: u64) -> bool {
         if self.throttle.writes_are_instant() {
-            return;
+            return false;
         }
         let frame = self.table.find(page, &self.frames);
         let state = frame.map(|frame| self.frames.state(frame));
         // A page that is dirty already adds none (`throttle.rs`, 1).
-        if !matches!(state, Some(FrameState::Dirty | FrameState::Redirtied)) {
-            self.throttle_by_excess();
+        !matches!(state, Some(FrameState::Dirty | FrameState::Redirtied))
+    }
+
+    /// Notes the price of a page that a thread makes dirty while it has a latch, and so must not wait (`throttle.rs`, 1).
+    pub(super) fn charge_later(&self) {
+        if let Some(signal) = &self.signal {
+            signal.more_to_do();
+            self.throttle.charge(self.excess());
         }
+    }
+
+    /// How many pages are dirty beyond the budget: 1 if all are.
+    fn excess(&self) -> f64 {
+        let over = self.frames.dirty().count().saturating_sub(self.limits.dirty_budget);
+        (over as f64 / self.limits.room(&self.frames) as f64).min(1.0)
     }
 
     /// Does what each fix for writing does, for callers that have switched that off and choose the moment.
@@ -123,10 +147,7 @@ impl PoolShared {
             return;
         };
         signal.more_to_do();
-        let over = self.frames.dirty().count().saturating_sub(self.limits.dirty_budget);
-        let room = self.limits.room(&self.frames);
-        let excess = (over as f64 / room as f64).min(1.0);
-        let delay = self.throttle.charge(excess);
+        let delay = self.throttle.charge(self.excess());
         if delay.is_zero() {
             return;
         }

@@ -2,24 +2,30 @@
 
 #![allow(unsafe_code)]
 
-use std::{mem, thread};
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::{ptr, thread};
 
 use super::{FrameState, Frames, HitStatus, LatchRefusal};
 use crate::log::Lsn;
 use crate::sync::Ordering;
 
-/// A shared latch: the page stays resident and does not change.
-pub(crate) struct SharedLatch<'f> {
-    frames: &'f Frames,
+/// A shared latch: the page stays resident and does not change. `F` is how it has the frames.
+pub(crate) struct Shared<F: Deref<Target = Frames>> {
+    frames: F,
     frame: u32,
 }
 
+pub(crate) type SharedLatch<'f> = Shared<&'f Frames>;
+
 /// The exclusive latch of a page that is being changed. A thread that panics while it has one may leave the page half
 /// changed: then the page is abandoned.
-pub(crate) struct ExclusiveLatch<'f> {
-    frames: &'f Frames,
+pub(crate) struct Exclusive<F: Deref<Target = Frames>> {
+    frames: F,
     held: LatchedFrame,
 }
+
+pub(crate) type ExclusiveLatch<'f> = Exclusive<&'f Frames>;
 
 /// A frame, and whether the thread was already panicking when it took the latch, and so uses the page to clean up.
 /// Both are in one word, so that a latch is passed between functions in registers.
@@ -126,8 +132,8 @@ impl Frames {
 }
 
 macro_rules! latch {
-    ($latch:ident) => {
-        impl $latch<'_> {
+    ([$($generics:tt)*] $latch:ty) => {
+        impl<$($generics)*> $latch {
             #[inline]
             pub(crate) fn page(&self) -> u64 {
                 self.frames.page_in(self.frame())
@@ -141,11 +147,11 @@ macro_rules! latch {
     };
 }
 
-latch!(SharedLatch);
-latch!(ExclusiveLatch);
-latch!(ClaimedFrame);
+latch!([F: Deref<Target = Frames>] Shared<F>);
+latch!([F: Deref<Target = Frames>] Exclusive<F>);
+latch!([] ClaimedFrame<'_>);
 
-impl SharedLatch<'_> {
+impl<F: Deref<Target = Frames>> Shared<F> {
     /// Other holders of the latch may begin to write the page, or end writing it.
     pub(crate) fn state(&self) -> FrameState {
         self.frames.state(self.frame)
@@ -156,6 +162,10 @@ impl SharedLatch<'_> {
         self.frame
     }
 
+    pub(crate) fn is_of(&self, frames: &Frames) -> bool {
+        ptr::eq(&*self.frames, frames)
+    }
+
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the thread that changes the bytes has the exclusive latch, which excludes this one (`word.rs`, 1).
@@ -163,7 +173,35 @@ impl SharedLatch<'_> {
     }
 }
 
-impl Drop for SharedLatch<'_> {
+impl<F: Deref<Target = Frames>> Shared<F> {
+    /// The parts of the latch, which stays held.
+    fn into_parts(self) -> (F, u32) {
+        let held = ManuallyDrop::new(self);
+        // SAFETY: the latch is not dropped, and so what it has is moved out once.
+        (unsafe { ptr::read(&raw const held.frames) }, held.frame)
+    }
+
+    /// The same latch, which has the same frames in another way.
+    pub(crate) fn with<G: Deref<Target = Frames>>(self, frames: G) -> Shared<G> {
+        assert!(self.is_of(&frames), "the page is of another pool");
+        let (_, frame) = self.into_parts();
+        Shared { frames, frame }
+    }
+
+    /// Makes this the exclusive latch, to change the page, if there is no other latch.
+    pub(crate) fn upgrade(self) -> Result<(Exclusive<F>, HitStatus), Self> {
+        let Ok(excluded) = self.frames.header(self.frame).word.upgrade(self.frames.epoch()) else {
+            return Err(self);
+        };
+        if excluded.was_clean {
+            self.frames.became_dirty(self.frame);
+        }
+        let (frames, frame) = self.into_parts();
+        Ok((Exclusive::new(frames, frame), excluded.fixed))
+    }
+}
+
+impl<F: Deref<Target = Frames>> Drop for Shared<F> {
     #[inline]
     fn drop(&mut self) {
         if self.frames.header(self.frame).word.unshare() {
@@ -172,11 +210,11 @@ impl Drop for SharedLatch<'_> {
     }
 }
 
-impl<'f> ExclusiveLatch<'f> {
+impl<F: Deref<Target = Frames>> Exclusive<F> {
     #[inline]
-    fn new(frames: &'f Frames, frame: u32) -> Self {
+    fn new(frames: F, frame: u32) -> Self {
         let held = LatchedFrame::new(frame);
-        ExclusiveLatch { frames, held }
+        Exclusive { frames, held }
     }
 
     #[inline]
@@ -215,17 +253,29 @@ impl<'f> ExclusiveLatch<'f> {
     }
 
     /// Makes this a shared latch, so that other threads may read.
-    pub(crate) fn downgrade(self) -> SharedLatch<'f> {
-        let (frames, frame) = (self.frames, self.frame());
-        mem::forget(self);
+    pub(crate) fn downgrade(self) -> Shared<F> {
+        let (frames, held) = self.into_parts();
+        let frame = held.frame();
         if frames.header(frame).word.downgrade() {
             frames.wake(frame);
         }
-        SharedLatch { frames, frame }
+        Shared { frames, frame }
     }
-}
 
-impl ExclusiveLatch<'_> {
+    /// The parts of the latch, which stays held.
+    fn into_parts(self) -> (F, LatchedFrame) {
+        let latch = ManuallyDrop::new(self);
+        // SAFETY: the latch is not dropped, and so what it has is moved out once.
+        (unsafe { ptr::read(&raw const latch.frames) }, latch.held)
+    }
+
+    /// The same latch, which has the same frames in another way.
+    pub(crate) fn with<G: Deref<Target = Frames>>(self, frames: G) -> Exclusive<G> {
+        assert!(ptr::eq(&*self.frames, &*frames), "the page is of another pool");
+        let (_, held) = self.into_parts();
+        Exclusive { frames, held }
+    }
+
     /// Marks the page abandoned, before the latch is released: a checkpoint that waits for the latch reads the first
     /// LSN then.
     #[cold]
@@ -237,7 +287,7 @@ impl ExclusiveLatch<'_> {
     }
 }
 
-impl Drop for ExclusiveLatch<'_> {
+impl<F: Deref<Target = Frames>> Drop for Exclusive<F> {
     #[inline]
     fn drop(&mut self) {
         if thread::panicking() {

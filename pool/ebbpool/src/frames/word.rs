@@ -42,9 +42,9 @@
 //! | clean, dirty | [`begin_load`](FrameWord::begin_load): its page was evicted | loading | no |
 //! | loading | [`loaded`](FrameWord::loaded): the page is in the frame | clean | no |
 //! | loading | [`vacate`](FrameWord::vacate): it could not be read | free | no |
-//! | clean | [`exclude`](FrameWord::exclude) to change it | dirty | no |
+//! | clean | [`exclude`](FrameWord::exclude) or [`upgrade`](FrameWord::upgrade) to change it | dirty | no |
 //! | dirty | [`begin_write`](FrameWord::begin_write): a copy is made to be written | writing | begins |
-//! | writing | [`exclude`](FrameWord::exclude) to change it | redirtied | goes on |
+//! | writing | [`exclude`](FrameWord::exclude) or [`upgrade`](FrameWord::upgrade) to change it | redirtied | goes on |
 //! | writing | [`written`](FrameWord::written) | clean | ends |
 //! | redirtied | [`written`](FrameWord::written): the copy is in storage, the page has changed since | dirty | ends |
 //! | writing, redirtied | [`write_failed`](FrameWord::write_failed) | dirty | ends |
@@ -64,7 +64,7 @@
 //! *Elder waits* belongs to the threads that have waited for long (7). A thread that takes the exclusive latch again at once
 //! would otherwise be before those that wait, again and again. From time to time it is the turn of one of the elders, in the order
 //! in which they became elders (`queues.rs`): while the bit is set no other thread takes the exclusive latch
-//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch and, if it drops the page, for a copy to land, so
+//! ([`exclude`](FrameWord::exclude)), nor makes its shared one exclusive ([`upgrade`](FrameWord::upgrade)). An elder waits for nothing but this latch and, if it drops the page, for a copy to land, so
 //! that letting it go first cannot be part of a circle.
 //!
 //! The *mark* is the [`HitEpoch`] in which a hit was last reported to the policy, and *written* says whether a write
@@ -332,10 +332,21 @@ impl FrameWord {
     /// elder go first that has its turn.
     #[inline]
     pub(crate) fn exclude(&self, in_turn: bool, epoch: HitEpoch) -> Result<ExclusiveResult, LatchRefusal> {
-        let stopped = if in_turn { HELD } else { HELD | ELDER_WAITS };
+        self.take_exclusive(if in_turn { HELD } else { HELD | ELDER_WAITS }, 0, epoch)
+    }
+
+    /// Makes the caller's shared latch the exclusive one, to change the page, if there is no other latch. Of two threads that try
+    /// it, at most one succeeds, and neither waits.
+    pub(crate) fn upgrade(&self, epoch: HitEpoch) -> Result<ExclusiveResult, LatchRefusal> {
+        self.take_exclusive(HELD | ELDER_WAITS, 1, epoch)
+    }
+
+    /// Takes the exclusive latch in place of `own` shared ones, unless a bit of `stopped` is set beside these.
+    #[inline]
+    fn take_exclusive(&self, stopped: u64, own: u64, epoch: HitEpoch) -> Result<ExclusiveResult, LatchRefusal> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if let Some(refusal) = refusal(word, stopped) {
+            if let Some(refusal) = refusal(word - own, stopped) {
                 return Err(refusal);
             }
             let was = state(word);
@@ -344,7 +355,7 @@ impl FrameWord {
                 FrameState::Redirtied => FrameState::Redirtied,
                 _ => FrameState::Dirty,
             };
-            let next = epoch.write(with_state(word, becomes)) | EXCLUSIVE;
+            let next = epoch.write(with_state(word - own, becomes)) | EXCLUSIVE;
             match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     return Ok(ExclusiveResult {

@@ -1,6 +1,7 @@
 //! What a pool does, by its public interface.
 
 mod classes;
+mod fixes;
 mod hits;
 mod promises;
 mod simulator;
