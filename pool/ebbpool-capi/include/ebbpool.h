@@ -81,6 +81,9 @@ typedef struct ebbpool_policy ebbpool_policy;
 // A pool. Functions take a pointer to it; any number of threads may use it at the same time.
 typedef struct ebbpool_pool ebbpool_pool;
 
+// A scan over many pages, whose pages take few frames. One thread at a time uses it.
+typedef struct ebbpool_scan ebbpool_scan;
+
 // The result of a call: `EBBPOOL_OK` or the kind of an error.
 typedef int32_t ebbpool_status;
 
@@ -189,6 +192,16 @@ typedef struct ebbpool_pool_options {
     uint64_t batch;
     // Pages with numbers below this are found without hashing, which takes 4 bytes of memory for each.
     uint64_t dense_pages;
+    // The most pages of the storage: page numbers from there on are refused; 0 for all numbers.
+    uint64_t most_pages;
+    // Called for each fix, one at a time, with the page's number, `EBBPOOL_READ` or `EBBPOOL_WRITE`, and its class: for a trace of
+    // the program. It slows fixes down. It must not throw, nor jump out, nor call functions of the same pool. Null for none.
+    void (*on_fix)(void *context,
+                   uint64_t number,
+                   uint32_t mode,
+                   uint32_t page_class);
+    // The first argument of `on_fix`.
+    void *on_fix_context;
 } ebbpool_pool_options;
 
 // A storage of the program, as a sequence of bytes. The pool calls the functions from several threads at the same time,
@@ -431,6 +444,25 @@ ebbpool_status ebbpool_pool_fix(struct ebbpool_pool *pool,
                                 uint32_t page_class,
                                 struct ebbpool_page *page);
 
+// Fixes a page, as `ebbpool_pool_fix` does, and waits no longer than this for other threads, in ms, whatever the patience of the
+// pool. With 0 it waits for none, but still reads the page from storage.
+//
+// Errors: as `ebbpool_pool_fix`.
+ebbpool_status ebbpool_pool_fix_within(struct ebbpool_pool *pool,
+                                       uint64_t number,
+                                       uint32_t mode,
+                                       uint32_t page_class,
+                                       uint64_t patience_ms,
+                                       struct ebbpool_page *page);
+
+// Fixes a page, `EBBPOOL_READ` or `EBBPOOL_WRITE`, if that takes neither a wait nor a read from storage.
+//
+// Errors: `EBBPOOL_BUSY` if it does; `EBBPOOL_ABANDONED`, `EBBPOOL_READ_ONLY`, `EBBPOOL_SYNC_FAILED`.
+ebbpool_status ebbpool_pool_try_fix(struct ebbpool_pool *pool,
+                                    uint64_t number,
+                                    uint32_t mode,
+                                    struct ebbpool_page *page);
+
 // Allocates a page: fixes one that is not in use for writing, filled with zeros. It is the freed page with the smallest
 // number, or, if no page is free, the one after the last page that the storage has. The storage grows with it.
 //
@@ -468,6 +500,14 @@ ebbpool_status ebbpool_pool_redone(struct ebbpool_pool *pool,
 // Errors: as `ebbpool_pool_set_lsn`.
 ebbpool_status ebbpool_pool_downgrade(struct ebbpool_pool *pool,
                                       uint64_t token);
+
+// Fixes for writing a page that is fixed for reading, under the same token, if it is fixed nowhere else. No other thread changes it
+// in between. It never waits: of two threads that try this for one page, at most one succeeds, and the other one has to unfix it.
+//
+// Errors: `EBBPOOL_BUSY`, `EBBPOOL_READ_ONLY`, `EBBPOOL_SYNC_FAILED`: the page stays fixed for reading. `EBBPOOL_NOT_FIXED`,
+// `EBBPOOL_INVALID` if it is fixed for writing.
+ebbpool_status ebbpool_pool_upgrade(struct ebbpool_pool *pool,
+                                    uint64_t token);
 
 // Makes a policy for frames 0 to `frames` - 1, all empty. `spec` names it with its parameters, such as `ebb` or
 // `cflru:window=0.3`: any online policy of `ebbpool policies` that needs no erase counts, and no parameters that ask for
@@ -657,6 +697,41 @@ ebbpool_status ebbpool_pool_describe(struct ebbpool_pool *pool,
                                      char *buffer,
                                      size_t capacity,
                                      size_t *length);
+
+// Begins a scan, and stores it.
+ebbpool_status ebbpool_scan_new(struct ebbpool_scan **scan);
+
+// Releases a scan, which must not be used after that. A null pointer has no effect.
+ebbpool_status ebbpool_scan_destroy(struct ebbpool_scan *scan);
+
+// Fixes a page for reading, as `ebbpool_pool_fix` does, that will probably not be used again soon. A scan takes 32 frames, or an
+// eighth of them, over and over, so that it does not evict the pages of others.
+//
+// Errors: as `ebbpool_pool_fix`, and `EBBPOOL_BUSY` if another thread uses the scan.
+ebbpool_status ebbpool_pool_fix_scan(struct ebbpool_pool *pool,
+                                     struct ebbpool_scan *scan,
+                                     uint64_t number,
+                                     uint32_t page_class,
+                                     struct ebbpool_page *page);
+
+// Brings the byte at `offset` of a page into the processor's cache, if the page is resident: for a program that knows which
+// pages it will fix next.
+ebbpool_status ebbpool_pool_prefetch(struct ebbpool_pool *pool,
+                                     uint64_t number,
+                                     size_t offset);
+
+// Copies `length` bytes of a resident page from `offset` on, without fixing it (optimistic read). Set `*moment` to 0 before the
+// first read of a page; the function stores the moment as of which it has read, and later reads that get it return bytes of
+// the same moment. With a `length` of 0 it finds out whether the page is still as it was then, and `buffer` may be null.
+//
+// Errors: `EBBPOOL_BUSY` if the page is not resident, is being changed, or has changed since: fix it, or begin anew.
+// `EBBPOOL_INVALID` for bytes beyond the page.
+ebbpool_status ebbpool_pool_read(struct ebbpool_pool *pool,
+                                 uint64_t number,
+                                 size_t offset,
+                                 void *buffer,
+                                 size_t length,
+                                 uint64_t *moment);
 
 // Stores the number of bytes that `ebbpool_policy_new_in` takes of a region for this policy: exactly as many as it will use,
 // wherever the region begins. It makes the policy and releases it again, so that the process needs as much memory for a

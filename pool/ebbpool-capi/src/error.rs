@@ -98,6 +98,8 @@ pub(crate) enum CallFault {
     Costs { read: f64, write: f64 },
     #[error("no buffer has {0} bytes")]
     BufferSize(usize),
+    #[error("a page has no {length} bytes from {offset} on")]
+    BeyondPage { offset: usize, length: usize },
     #[error("a list of {count} numbers ends beyond all memory")]
     ListSize { count: usize },
 }
@@ -206,6 +208,14 @@ impl Failure {
 
     pub(crate) const fn all_fixed() -> Self {
         Self::fixed(EBBPOOL_ALL_FIXED, c"every page is fixed, and the policy may evict none")
+    }
+
+    pub(crate) const fn would_wait() -> Self {
+        Self::fixed(EBBPOOL_BUSY, c"the page is not resident, or another thread has it")
+    }
+
+    pub(crate) const fn disturbed() -> Self {
+        Self::fixed(EBBPOOL_BUSY, c"the page is not resident, is being changed, or has changed since")
     }
 
     pub(crate) const fn busy_policy() -> Self {

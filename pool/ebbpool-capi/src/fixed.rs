@@ -22,7 +22,7 @@ const SLOT_BITS: u32 = 26;
 
 /// A fixed page. Its guard has a lifetime that the compiler does not check: see `pages.rs`.
 pub(crate) enum PageGuard {
-    Read(#[expect(dead_code, reason = "dropping it unfixes the page")] ReadGuard<'static>),
+    Read(ReadGuard<'static>),
     Write(WriteGuard<'static>),
 }
 
@@ -93,17 +93,19 @@ impl FixedPages {
         Ok(guard)
     }
 
-    /// Changes the guard of a token.
+    /// Changes the guard of a token, without the lock, since that may call the program's `on_fix`.
     pub(crate) fn change(
         &self,
         token: u64,
         change: impl FnOnce(PageGuard) -> (PageGuard, Result<(), Failure>),
     ) -> Result<(), Failure> {
         let (mut shard, at) = self.locate(token);
-        let slot = shard.find(token, at)?;
-        let guard = slot.guard.take().ok_or_else(|| Failure::not_fixed(token))?;
+        let guard = shard.find(token, at)?.guard.take().ok_or_else(|| Failure::not_fixed(token))?;
+        drop(shard);
         let (guard, result) = change(guard);
-        slot.guard = Some(guard);
+        // The slot is not free meanwhile.
+        let (mut shard, at) = self.locate(token);
+        shard.slots[at].guard = Some(guard);
         result
     }
 

@@ -21,6 +21,7 @@ pub mod placement;
 mod pointers;
 pub mod policy;
 pub mod pool;
+pub mod reading;
 pub mod region;
 pub mod stats;
 pub mod storage;

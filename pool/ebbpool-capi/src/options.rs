@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use ebbpool_policy::PolicySpec;
 
 use crate::error::{CallFault, Failure};
 use crate::log::{CallbackLog, LogCallbacks};
+use crate::pages::{EBBPOOL_READ, EBBPOOL_WRITE};
 use crate::pointers::{Versioned, text, versioned};
 use crate::storage::Ownership;
 
@@ -80,6 +81,30 @@ pub struct PoolSettings {
     pub batch: u64,
     /// Pages with numbers below this are found without hashing, which takes 4 bytes of memory for each.
     pub dense_pages: u64,
+    /// The most pages of the storage: page numbers from there on are refused; 0 for all numbers.
+    pub most_pages: u64,
+    /// Called for each fix, one at a time, with the page's number, `EBBPOOL_READ` or `EBBPOOL_WRITE`, and its class: for a trace of
+    /// the program. It slows fixes down. It must not throw, nor jump out, nor call functions of the same pool. Null for none.
+    pub on_fix: Option<unsafe extern "C" fn(context: *mut c_void, number: u64, mode: u32, page_class: u32)>,
+    /// The first argument of `on_fix`.
+    pub on_fix_context: *mut c_void,
+}
+
+/// The program's function that receives each fix.
+struct FixReceiver {
+    on_fix: unsafe extern "C" fn(*mut c_void, u64, u32, u32),
+    context: *mut c_void,
+}
+
+// SAFETY: the header says that the pool calls the function in any thread, one at a time.
+unsafe impl Send for FixReceiver {}
+
+impl FixReceiver {
+    fn receive(&self, page: u64, write: bool, class: u32) {
+        let mode = if write { EBBPOOL_WRITE } else { EBBPOOL_READ };
+        // SAFETY: the header requires that the function may be called with the context.
+        unsafe { (self.on_fix)(self.context, page, mode, class) }
+    }
 }
 
 // SAFETY: the struct is `repr(C)`, its first field is its size, and null pointers and numbers of 0 are all zeros.
@@ -214,6 +239,13 @@ impl PoolSettings {
         }
         if let Some(pages) = given(self.batch) {
             options = options.batch(narrow(pages, "batch")?);
+        }
+        if let Some(pages) = given(self.most_pages) {
+            options = options.most_pages(pages);
+        }
+        if let Some(on_fix) = self.on_fix {
+            let receiver = FixReceiver { on_fix, context: self.on_fix_context };
+            options = options.on_classed_fix(move |page, write, class| receiver.receive(page, write, class));
         }
         if let Some(pages) = given(self.dense_pages) {
             options = options.dense_pages(narrow(pages, "dense_pages")? as usize);

@@ -4,8 +4,9 @@
 
 use std::mem;
 use std::ptr;
+use std::time::Duration;
 
-use ebbpool::{Lsn, ReadGuard, WriteGuard};
+use ebbpool::{ClassedPool, Lsn, Pool, ReadGuard, WriteGuard};
 
 use crate::error::{Failure, StatusCode};
 use crate::fixed::PageGuard;
@@ -38,7 +39,7 @@ pub struct FixedPage {
 
 impl FixedPage {
     /// What is written where no page is fixed.
-    const NONE: FixedPage = FixedPage { token: 0, number: 0, lsn: 0, data: ptr::null_mut(), length: 0 };
+    pub(crate) const NONE: FixedPage = FixedPage { token: 0, number: 0, lsn: 0, data: ptr::null_mut(), length: 0 };
 }
 
 /// A guard whose lifetime the compiler no longer checks, to be stored in the `fixed` of this pool's handle.
@@ -54,7 +55,7 @@ fn unbound_write(guard: WriteGuard<'_>) -> WriteGuard<'static> {
     unsafe { mem::transmute::<WriteGuard<'_>, WriteGuard<'static>>(guard) }
 }
 
-fn keep_read(handle: &PoolHandle, guard: ReadGuard<'_>) -> Result<FixedPage, Failure> {
+pub(crate) fn keep_read(handle: &PoolHandle, guard: ReadGuard<'_>) -> Result<FixedPage, Failure> {
     let (number, lsn) = (guard.page(), guard.lsn());
     let (data, length) = (guard.as_ptr().cast_mut(), guard.len());
     let token = handle.fixed.insert(PageGuard::Read(unbound_read(guard)))?;
@@ -83,18 +84,80 @@ pub unsafe extern "C" fn ebbpool_pool_fix(
     page_class: u32,
     page: *mut FixedPage,
 ) -> StatusCode {
-    let body = |handle: &PoolHandle, pool: &ebbpool::Pool| {
-        // SAFETY: the pointer may be written, as the header requires. Checked before the page is fixed.
+    // SAFETY: the pointers are what the header requires.
+    unsafe { fix(pool, (number, mode), page, |pool| pool.of_class(page_class)) }
+}
+
+/// Fixes a page, as `ebbpool_pool_fix` does, and waits no longer than this for other threads, in ms, whatever the patience of the
+/// pool. With 0 it waits for none, but still reads the page from storage.
+///
+/// Errors: as `ebbpool_pool_fix`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_pool_fix_within(
+    pool: *mut PoolHandle,
+    number: u64,
+    mode: u32,
+    page_class: u32,
+    patience_ms: u64,
+    page: *mut FixedPage,
+) -> StatusCode {
+    let patience = Duration::from_millis(patience_ms);
+    // SAFETY: the pointers are what the header requires.
+    unsafe { fix(pool, (number, mode), page, |pool| pool.of_class(page_class).within(patience)) }
+}
+
+/// Fixes a page through a view of the pool.
+///
+/// # Safety
+///
+/// The pointers are null, not aligned, or that of a pool and of a page to be written.
+unsafe fn fix(
+    pool: *mut PoolHandle,
+    (number, mode): (u64, u32),
+    page: *mut FixedPage,
+    view: impl FnOnce(&Pool) -> ClassedPool<'_>,
+) -> StatusCode {
+    let body = |handle: &PoolHandle, pool: &Pool| {
+        // SAFETY: the caller vouches for it. Checked before the page is fixed.
         unsafe { write(page, "page", FixedPage::NONE) }?;
-        let pool = pool.of_class(page_class);
+        let pool = view(pool);
         let fixed = match mode {
             EBBPOOL_READ => keep_read(handle, pool.fix_read(number)?),
             EBBPOOL_WRITE => keep_write(handle, pool.fix_write(number)?),
             EBBPOOL_NEW => keep_write(handle, pool.fix_new(number)?),
-            mode => Err(Failure::invalid(format!("{mode} is no mode of fixing"))),
+            mode => Err(no_mode(mode)),
         }?;
         // SAFETY: as above.
         unsafe { write(page, "page", fixed) }
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { with_pool(pool, body) }
+}
+
+fn no_mode(mode: u32) -> Failure {
+    Failure::invalid(format!("{mode} is no mode of fixing"))
+}
+
+/// Fixes a page, `EBBPOOL_READ` or `EBBPOOL_WRITE`, if that takes neither a wait nor a read from storage.
+///
+/// Errors: `EBBPOOL_BUSY` if it does; `EBBPOOL_ABANDONED`, `EBBPOOL_READ_ONLY`, `EBBPOOL_SYNC_FAILED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_pool_try_fix(
+    pool: *mut PoolHandle,
+    number: u64,
+    mode: u32,
+    page: *mut FixedPage,
+) -> StatusCode {
+    let body = |handle: &PoolHandle, pool: &Pool| {
+        // SAFETY: the pointer may be written, as the header requires. Checked before the page is fixed.
+        unsafe { write(page, "page", FixedPage::NONE) }?;
+        let fixed = match mode {
+            EBBPOOL_READ => pool.try_fix_read(number)?.map(|guard| keep_read(handle, guard)),
+            EBBPOOL_WRITE => pool.try_fix_write(number)?.map(|guard| keep_write(handle, guard)),
+            mode => return Err(no_mode(mode)),
+        };
+        // SAFETY: as above.
+        unsafe { write(page, "page", fixed.ok_or_else(Failure::would_wait)??) }
     };
     // SAFETY: the pointer is that of a pool, as the header requires.
     unsafe { with_pool(pool, body) }
@@ -106,7 +169,7 @@ pub unsafe extern "C" fn ebbpool_pool_fix(
 /// Errors: as `ebbpool_pool_fix`, and `EBBPOOL_IO` if the storage is full.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbpool_pool_allocate(pool: *mut PoolHandle, page_class: u32, page: *mut FixedPage) -> StatusCode {
-    let body = |handle: &PoolHandle, pool: &ebbpool::Pool| {
+    let body = |handle: &PoolHandle, pool: &Pool| {
         // SAFETY: the pointer may be written, as the header requires. Checked before a page is allocated.
         unsafe { write(page, "page", FixedPage::NONE) }?;
         let fixed = keep_write(handle, pool.of_class(page_class).allocate()?)?;
@@ -124,7 +187,7 @@ pub unsafe extern "C" fn ebbpool_pool_allocate(pool: *mut PoolHandle, page_class
 /// reading, which stays fixed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbpool_pool_unfix(pool: *mut PoolHandle, token: u64, lsn: u64) -> StatusCode {
-    let body = |handle: &PoolHandle, _: &ebbpool::Pool| {
+    let body = |handle: &PoolHandle, _: &Pool| {
         let guard = handle.fixed.take(token, |guard| match guard {
             PageGuard::Read(_) if lsn != 0 => Err(not_for_writing()),
             _ => Ok(()),
@@ -169,7 +232,7 @@ pub unsafe extern "C" fn ebbpool_pool_redone(pool: *mut PoolHandle, token: u64) 
 ///
 /// The pointer is null, not aligned, or that of a pool.
 unsafe fn change_written(pool: *mut PoolHandle, token: u64, change: impl FnOnce(&mut WriteGuard<'static>)) -> StatusCode {
-    let body = |handle: &PoolHandle, _: &ebbpool::Pool| {
+    let body = |handle: &PoolHandle, _: &Pool| {
         handle.fixed.change(token, |guard| match guard {
             PageGuard::Write(mut guard) => {
                 change(&mut guard);
@@ -188,10 +251,30 @@ unsafe fn change_written(pool: *mut PoolHandle, token: u64, change: impl FnOnce(
 /// Errors: as `ebbpool_pool_set_lsn`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbpool_pool_downgrade(pool: *mut PoolHandle, token: u64) -> StatusCode {
-    let body = |handle: &PoolHandle, _: &ebbpool::Pool| {
+    let body = |handle: &PoolHandle, _: &Pool| {
         handle.fixed.change(token, |guard| match guard {
             PageGuard::Write(guard) => (PageGuard::Read(guard.downgrade()), Ok(())),
             guard => (guard, Err(not_for_writing())),
+        })
+    };
+    // SAFETY: the pointer is that of a pool, as the header requires.
+    unsafe { with_pool(pool, body) }
+}
+
+/// Fixes for writing a page that is fixed for reading, under the same token, if it is fixed nowhere else. No other thread changes it
+/// in between. It never waits: of two threads that try this for one page, at most one succeeds, and the other one has to unfix it.
+///
+/// Errors: `EBBPOOL_BUSY`, `EBBPOOL_READ_ONLY`, `EBBPOOL_SYNC_FAILED`: the page stays fixed for reading. `EBBPOOL_NOT_FIXED`,
+/// `EBBPOOL_INVALID` if it is fixed for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_pool_upgrade(pool: *mut PoolHandle, token: u64) -> StatusCode {
+    let body = |handle: &PoolHandle, pool: &Pool| {
+        handle.fixed.change(token, |guard| match guard {
+            PageGuard::Read(guard) => match pool.upgrade(guard) {
+                Ok(guard) => (PageGuard::Write(guard), Ok(())),
+                Err((guard, error)) => (PageGuard::Read(guard), Err(error.into())),
+            },
+            guard => (guard, Err(Failure::invalid_call(c"the page is fixed for writing already"))),
         })
     };
     // SAFETY: the pointer is that of a pool, as the header requires.

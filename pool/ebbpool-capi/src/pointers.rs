@@ -76,7 +76,7 @@ pub(crate) unsafe fn list<'a, T>(start: *const T, count: usize, what: &'static s
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of `count` numbers, which nothing else uses meanwhile.
-pub(crate) unsafe fn list_mut<'a>(start: *mut u32, count: usize, what: &'static str) -> Result<&'a mut [u32], Failure> {
+pub(crate) unsafe fn list_mut<'a, T>(start: *mut T, count: usize, what: &'static str) -> Result<&'a mut [T], Failure> {
     if count == 0 {
         return Ok(&mut []);
     }

@@ -24,6 +24,19 @@ impl<'p> Optimistic<'p> {
         (core.frames.page_in(frame) == page && begun.validate()).then_some(begun)
     }
 
+    /// Goes on as of an earlier moment; `None` if the page has changed, is being changed, or was evicted since.
+    pub(crate) fn resume(core: &'p PoolShared, page: u64, stamp: u64) -> Option<Self> {
+        let frame = ((stamp >> 32) as u32).checked_sub(1)?;
+        let payload = core.transfer.format().payload();
+        let resumed = Optimistic { core, frame, version: stamp as u32, payload, disturbed: Cell::new(false) };
+        (frame < core.frames.count() && core.frames.page_in(frame) == page && resumed.validate()).then_some(resumed)
+    }
+
+    /// A number for this moment, by which [`Pool::read_as_of`](crate::Pool::read_as_of) goes on reading; never 0.
+    pub fn stamp(&self) -> u64 {
+        u64::from(self.frame + 1) << 32 | u64::from(self.version)
+    }
+
     /// Copies bytes from `from` on; false, and nothing copied, if they are not within the page, or the page has
     /// changed, is being changed, or was evicted.
     pub fn read(&self, from: usize, into: &mut [u8]) -> bool {

@@ -452,6 +452,23 @@ impl Pool {
         Optimistic::begin(&self.core, page)
     }
 
+    /// A page as of the moment of a [`stamp`](Optimistic::stamp), to be read on; `None` if it has changed, is being changed, or was
+    /// evicted since.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// let page = pool.allocate()?.page();
+    /// let stamp = pool.read_optimistically(page).map_or(0, |seen| seen.stamp());
+    /// assert!(pool.read_as_of(page, stamp).is_some());
+    /// pool.fix_write(page)?[0] = 1;
+    /// assert!(pool.read_as_of(page, stamp).is_none());
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    pub fn read_as_of(&self, page: u64, stamp: u64) -> Option<Optimistic<'_>> {
+        Optimistic::resume(&self.core, page, stamp)
+    }
+
     /// Allocates a page: fixes one that is not in use for writing, filled with zeros. It is the freed page with the
     /// smallest number, or, if no page is free, the one after the last page that the storage has or that was fixed
     /// for writing. The storage grows with it.

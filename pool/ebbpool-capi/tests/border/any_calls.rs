@@ -14,6 +14,7 @@ use ebbpool_capi::options::*;
 use ebbpool_capi::pages::*;
 use ebbpool_capi::policy::*;
 use ebbpool_capi::pool::*;
+use ebbpool_capi::reading::*;
 use ebbpool_capi::region::*;
 use ebbpool_capi::stats::{PoolFigures, ebbpool_pool_stats};
 use ebbpool_capi::storage::StorageCallbacks;
@@ -23,6 +24,12 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum PoolCall {
     Fix { number: u64, mode: u32, class: u32 },
+    FixWithin { number: u64, mode: u32 },
+    TryFix { number: u64, mode: u32 },
+    FixScan { number: u64 },
+    Read { number: u64, offset: usize, length: usize, moment: u64 },
+    Prefetch { number: u64, offset: usize },
+    Upgrade { token: usize, spoil: u64 },
     Allocate,
     Unfix { token: usize, spoil: u64, lsn: u64 },
     SetLsn { token: usize, spoil: u64, lsn: u64 },
@@ -51,6 +58,13 @@ fn pool_call() -> impl Strategy<Value = PoolCall> {
     prop_oneof![
         8 => (page_number(), 0u32..4, 0u32..3)
             .prop_map(|(number, mode, class)| PoolCall::Fix { number, mode, class }),
+        2 => (page_number(), 0u32..4).prop_map(|(number, mode)| PoolCall::FixWithin { number, mode }),
+        2 => (page_number(), 0u32..4).prop_map(|(number, mode)| PoolCall::TryFix { number, mode }),
+        2 => page_number().prop_map(|number| PoolCall::FixScan { number }),
+        2 => (page_number(), 0usize..40, 0usize..40, prop_oneof![Just(0u64), any::<u64>()])
+            .prop_map(|(number, offset, length, moment)| PoolCall::Read { number, offset, length, moment }),
+        1 => (page_number(), any::<usize>()).prop_map(|(number, offset)| PoolCall::Prefetch { number, offset }),
+        2 => (token(), spoil()).prop_map(|(token, spoil)| PoolCall::Upgrade { token, spoil }),
         3 => Just(PoolCall::Allocate),
         9 => (token(), spoil(), lsn()).prop_map(|(token, spoil, lsn)| PoolCall::Unfix { token, spoil, lsn }),
         1 => (token(), spoil(), lsn()).prop_map(|(token, spoil, lsn)| PoolCall::SetLsn { token, spoil, lsn }),
@@ -192,6 +206,21 @@ fn call_pool(world: &Outside, pool: *mut PoolHandle, call: &PoolCall, tokens: &m
     let status = unsafe {
         match *call {
             PoolCall::Fix { number, mode, class } => ebbpool_pool_fix(pool, number, mode, class, out),
+            PoolCall::FixWithin { number, mode } => ebbpool_pool_fix_within(pool, number, mode, 0, 0, out),
+            PoolCall::TryFix { number, mode } => ebbpool_pool_try_fix(pool, number, mode, out),
+            PoolCall::FixScan { number } => {
+                let mut scan = ptr::null_mut();
+                assert_eq!(ebbpool_scan_new(&raw mut scan), EBBPOOL_OK);
+                let status = ebbpool_pool_fix_scan(pool, scan, number, 0, out);
+                assert_eq!(ebbpool_scan_destroy(scan), EBBPOOL_OK);
+                status
+            }
+            PoolCall::Read { number, offset, length, mut moment } => {
+                let mut bytes = [0u8; 40];
+                ebbpool_pool_read(pool, number, offset, bytes.as_mut_ptr().cast(), length, &raw mut moment)
+            }
+            PoolCall::Prefetch { number, offset } => ebbpool_pool_prefetch(pool, number, offset),
+            PoolCall::Upgrade { token: at, spoil } => ebbpool_pool_upgrade(pool, token(at, spoil)),
             PoolCall::Allocate => ebbpool_pool_allocate(pool, 0, out),
             PoolCall::Unfix { token: at, spoil, lsn } => ebbpool_pool_unfix(pool, token(at, spoil), lsn),
             PoolCall::SetLsn { token: at, spoil, lsn } => ebbpool_pool_set_lsn(pool, token(at, spoil), lsn),
@@ -220,7 +249,13 @@ fn call_pool(world: &Outside, pool: *mut PoolHandle, call: &PoolCall, tokens: &m
         }
     };
     if no_panic(status, call) && page.token != 0 {
-        if matches!(call, PoolCall::Allocate | PoolCall::Fix { mode: 1.., .. }) {
+        if matches!(
+            call,
+            PoolCall::Allocate
+                | PoolCall::Fix { mode: 1.., .. }
+                | PoolCall::FixWithin { mode: 1.., .. }
+                | PoolCall::TryFix { mode: 1.., .. }
+        ) {
             // SAFETY: the page is fixed for writing, and has this number of bytes.
             unsafe { page.data.write_bytes(page.number as u8, page.length) };
         }
@@ -463,6 +498,9 @@ proptest! {
             clean_reserve: reserve,
             batch,
             dense_pages: batch,
+            most_pages: times[2],
+            on_fix: None,
+            on_fix_context: ptr::null_mut(),
         };
         let mut pool = ptr::null_mut();
         // SAFETY: all pointers are those of live objects.

@@ -29,6 +29,13 @@ static void null_pointers(const char *directory)
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_open_memory(512, NULL, &pool));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_open_memory(512, &options, NULL));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix(NULL, 0, EBBPOOL_READ, 0, &page));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix_within(NULL, 0, EBBPOOL_READ, 0, 0, &page));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_try_fix(NULL, 0, EBBPOOL_READ, &page));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_upgrade(NULL, 1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_prefetch(NULL, 1, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_read(NULL, 1, 0, NULL, 0, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_scan_new(NULL));
+    OK(ebbpool_scan_destroy(NULL));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_allocate(NULL, 0, &page));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_unfix(NULL, 1, 0));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_set_lsn(NULL, 1, 0));
@@ -47,6 +54,10 @@ static void null_pointers(const char *directory)
 
     pool = open_memory(10);
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix(pool, 0, EBBPOOL_READ, 0, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix_within(pool, 0, EBBPOOL_READ, 0, 0, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_try_fix(pool, 0, EBBPOOL_READ, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix_scan(pool, NULL, 0, 0, &page));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_read(pool, 0, 0, NULL, 0, NULL));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_allocate(pool, 0, NULL));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_stats(pool, NULL));
     EXPECT(EBBPOOL_INVALID, ebbpool_pool_describe(pool, NULL, 10, NULL));

@@ -190,6 +190,129 @@ static void a_read_only_storage(const char *directory)
     free_disk(&disk);
 }
 
+/* Fixes that do not wait, and a page that is fixed for writing after it was fixed for reading. */
+static void without_waiting(const char *directory)
+{
+    (void)directory;
+    ebbpool_pool_options options = options_of(4);
+    ebbpool_pool *pool;
+    ebbpool_page page, second;
+    options.patience_ms = UINT64_MAX;
+    OK(ebbpool_pool_open_memory(512, &options, &pool));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_try_fix(pool, 1, EBBPOOL_READ, &page));
+    CHECK(page.token == 0);
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_try_fix(pool, 1, EBBPOOL_NEW, &page));
+    OK(ebbpool_pool_fix_within(pool, 1, EBBPOOL_READ, 0, 0, &page));
+    OK(ebbpool_pool_try_fix(pool, 1, EBBPOOL_READ, &second));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_try_fix(pool, 1, EBBPOOL_WRITE, &second));
+    OK(ebbpool_pool_try_fix(pool, 1, EBBPOOL_READ, &second));
+    ebbpool_stats stats = {.struct_size = sizeof stats};
+    OK(ebbpool_pool_stats(pool, &stats));
+    CHECK(stats.fixed == 3 && stats.misses == 1);
+    OK(ebbpool_pool_destroy(pool));
+
+    pool = open_memory(4);
+    fill(pool, 3);
+    OK(ebbpool_pool_fix(pool, 1, EBBPOOL_READ, 0, &page));
+    OK(ebbpool_pool_fix(pool, 1, EBBPOOL_READ, 0, &second));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_upgrade(pool, page.token));
+    OK(ebbpool_pool_unfix(pool, second.token, 0));
+    EXPECT(EBBPOOL_NOT_FIXED, ebbpool_pool_upgrade(pool, second.token));
+    OK(ebbpool_pool_upgrade(pool, page.token));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_upgrade(pool, page.token));
+    page.data[1] = 77;
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_fix_within(pool, 1, EBBPOOL_READ, 0, 0, &second));
+    OK(ebbpool_pool_unfix(pool, page.token, 5));
+    OK(ebbpool_pool_fix(pool, 1, EBBPOOL_READ, 0, &page));
+    CHECK(page.data[0] == 1 && page.data[1] == 77 && page.lsn == 5);
+    OK(ebbpool_pool_destroy(pool));
+}
+
+/* A scan of many pages leaves the pages of others in their frames, and reads that fix nothing find them there. */
+static void scans_and_reads(const char *directory)
+{
+    (void)directory;
+    ebbpool_pool *pool = open_memory(16);
+    ebbpool_scan *scan;
+    ebbpool_page page;
+    uint64_t moment = 0, other = 0;
+    uint8_t bytes[4] = {0};
+    fill(pool, 8);
+    OK(ebbpool_scan_new(&scan));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix_scan(pool, scan, 0, 0, NULL));
+    for (uint64_t number = 100; number < 200; number++) {
+        OK(ebbpool_pool_fix_scan(pool, scan, number, 0, &page));
+        CHECK(page.number == number && page.data[0] == 0);
+        OK(ebbpool_pool_unfix(pool, page.token, 0));
+    }
+    OK(ebbpool_scan_destroy(scan));
+    for (uint64_t number = 0; number < 8; number++) {
+        moment = 0;
+        OK(ebbpool_pool_prefetch(pool, number, 0));
+        OK(ebbpool_pool_read(pool, number, 0, bytes, 1, &moment));
+        CHECK(moment != 0 && bytes[0] == number);
+    }
+    OK(ebbpool_pool_prefetch(pool, 5000, SIZE_MAX));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_read(pool, 5000, 0, bytes, 1, &other));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_read(pool, 7, 478, bytes, 3, &moment));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_read(pool, 7, SIZE_MAX, bytes, 3, &moment));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_read(pool, 7, 0, NULL, 3, &moment));
+    OK(ebbpool_pool_read(pool, 7, 476, bytes, 4, &moment));
+    OK(ebbpool_pool_read(pool, 7, 0, NULL, 0, &moment));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_read(pool, 6, 0, NULL, 0, &moment));
+    OK(ebbpool_pool_fix(pool, 7, EBBPOOL_WRITE, 0, &page));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_read(pool, 7, 0, bytes, 1, &moment));
+    OK(ebbpool_pool_unfix(pool, page.token, 0));
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_read(pool, 7, 0, bytes, 1, &moment));
+    moment = UINT64_MAX;
+    EXPECT(EBBPOOL_BUSY, ebbpool_pool_read(pool, 7, 0, bytes, 1, &moment));
+    OK(ebbpool_pool_destroy(pool));
+}
+
+typedef struct trace {
+    ebbpool_pool *pool;
+    uint64_t numbers[8];
+    uint32_t modes[8], classes[8];
+    size_t fixes;
+} trace;
+
+static void record(void *context, uint64_t number, uint32_t mode, uint32_t page_class)
+{
+    trace *it = context;
+    ebbpool_page page;
+    CHECK(it->fixes < 8);
+    it->numbers[it->fixes] = number;
+    it->modes[it->fixes] = mode;
+    it->classes[it->fixes++] = page_class;
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix(it->pool, number, EBBPOOL_READ, 0, &page));
+    CHECK(strstr(ebbpool_error_message(), "on_fix") != NULL);
+}
+
+/* The program receives each fix, and page numbers that are none are refused. */
+static void fixes_received(const char *directory)
+{
+    (void)directory;
+    trace trace = {.pool = NULL};
+    ebbpool_pool_options options = options_of(4);
+    options.on_fix = record;
+    options.on_fix_context = &trace;
+    options.most_pages = 10;
+    OK(ebbpool_pool_open_memory(512, &options, &trace.pool));
+    ebbpool_page page;
+    OK(ebbpool_pool_fix(trace.pool, 3, EBBPOOL_READ, 7, &page));
+    OK(ebbpool_pool_upgrade(trace.pool, page.token));
+    OK(ebbpool_pool_unfix(trace.pool, page.token, 0));
+    OK(ebbpool_pool_fix(trace.pool, 4, EBBPOOL_NEW, 2, &page));
+    OK(ebbpool_pool_unfix(trace.pool, page.token, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_fix(trace.pool, 10, EBBPOOL_WRITE, 0, &page));
+    CHECK(strstr(ebbpool_error_message(), "most_pages") != NULL);
+    CHECK(trace.fixes == 4 && trace.numbers[0] == 3 && trace.numbers[2] == 4 && trace.numbers[3] == 10);
+    CHECK(trace.modes[0] == EBBPOOL_READ && trace.modes[1] == EBBPOOL_WRITE && trace.modes[2] == EBBPOOL_WRITE);
+    CHECK(trace.classes[0] == 7 && trace.classes[1] == 0 && trace.classes[2] == 2);
+    OK(ebbpool_pool_close(trace.pool));
+    OK(ebbpool_pool_destroy(trace.pool));
+}
+
 static void openings_that_fail(const char *directory)
 {
     (void)directory;
@@ -365,6 +488,9 @@ int main(int count, char **arguments)
         {"waiting", waiting},
         {"errors of a storage", errors_of_a_storage},
         {"a read-only storage", a_read_only_storage},
+        {"without waiting", without_waiting},
+        {"scans and reads", scans_and_reads},
+        {"fixes received", fixes_received},
         {"openings that fail", openings_that_fail},
         {"write ahead", write_ahead},
         {"threads", threads},
