@@ -4,6 +4,8 @@
 mod embed;
 #[path = "../examples/own_policy.rs"]
 mod own_policy;
+#[path = "../examples/with_async.rs"]
+mod with_async;
 #[path = "../examples/write_ahead.rs"]
 mod write_ahead;
 
@@ -15,6 +17,11 @@ fn a_pool_is_embedded() {
 #[test]
 fn a_log_follows_the_write_ahead_rule_and_redoes() {
     write_ahead::main().expect("it runs");
+}
+
+#[test]
+fn tasks_share_a_pool() {
+    with_async::main().expect("it runs");
 }
 
 mod slow {
