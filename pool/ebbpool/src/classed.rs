@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ebbpool_policy::PageClass;
 
-use crate::core::FixRequest;
 use crate::error::PoolError;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::pool::Pool;
@@ -25,11 +24,6 @@ impl<'p> ClassedPool<'p> {
         ClassedPool { pool, class, patience: None }
     }
 
-    #[inline]
-    fn request(self, page: u64) -> FixRequest {
-        FixRequest { page, class: self.class, patience: self.patience }
-    }
-
     /// The same for fixes that wait no longer than this for other threads, as [`Pool::within`] says.
     pub fn within(self, patience: Duration) -> Self {
         ClassedPool { patience: Some(patience), ..self }
@@ -42,7 +36,7 @@ impl<'p> ClassedPool<'p> {
     /// As [`Pool::fix_read`].
     #[inline]
     pub fn fix_read(self, page: u64) -> Result<ReadGuard<'p>, PoolError> {
-        self.pool.read_of(self.request(page), None)
+        self.pool.read_of((page, self.class), self.patience.as_ref(), None)
     }
 
     /// Fixes a page of this class for reading in a scan, as [`Pool::fix_scan`] does.
@@ -51,7 +45,7 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::fix_scan`].
     pub fn fix_scan(self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'p>, PoolError> {
-        self.pool.read_of(self.request(page), Some(scan))
+        self.pool.read_of((page, self.class), self.patience.as_ref(), Some(scan))
     }
 
     /// Fixes a page of this class for writing, as [`Pool::fix_write`] does.
@@ -61,7 +55,7 @@ impl<'p> ClassedPool<'p> {
     /// As [`Pool::fix_write`].
     #[inline]
     pub fn fix_write(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.write_of(self.request(page))
+        self.pool.write_of((page, self.class), self.patience.as_ref())
     }
 
     /// Fixes a page of this class for writing, filled with zeros instead of being read, as [`Pool::fix_new`] does.
@@ -70,7 +64,7 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::fix_new`].
     pub fn fix_new(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.new_of(self.request(page))
+        self.pool.new_of((page, self.class), self.patience.as_ref())
     }
 
     /// Allocates a page of this class, as [`Pool::allocate`] does.
@@ -79,6 +73,6 @@ impl<'p> ClassedPool<'p> {
     ///
     /// As [`Pool::allocate`].
     pub fn allocate(self) -> Result<WriteGuard<'p>, PoolError> {
-        self.pool.allocate_of(self.class, self.patience)
+        self.pool.allocate_of(self.class, self.patience.as_ref())
     }
 }

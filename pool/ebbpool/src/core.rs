@@ -106,21 +106,8 @@ pub(crate) enum FetchReason {
     ReadAhead,
 }
 
-/// A fix that a caller asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FixRequest {
-    pub(crate) page: u64,
-    pub(crate) class: PageClass,
-    /// How long it waits for other threads; `None` for the pool's patience.
-    pub(crate) patience: Option<Duration>,
-}
-
-impl FixRequest {
-    #[inline]
-    pub(crate) fn of(page: u64) -> Self {
-        FixRequest { page, class: UNKNOWN_CLASS, patience: None }
-    }
-}
+/// How long a fix waits for other threads; `None` for the pool's patience. A reference, so that a hit sets one register for it.
+pub(crate) type Patience<'p> = Option<&'p Duration>;
 
 impl FetchReason {
     fn access(self) -> Access {
@@ -234,8 +221,12 @@ impl PoolShared {
 
     /// Fixes a page for reading. A hit without a recorder does not use the class.
     #[inline]
-    pub(crate) fn fix_shared(&self, request: FixRequest, reuse: Option<&mut PoolScan>) -> Result<SharedLatch<'_>, PoolError> {
-        let FixRequest { page, class, .. } = request;
+    pub(crate) fn fix_shared(
+        &self,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
+        reuse: Option<&mut PoolScan>,
+    ) -> Result<SharedLatch<'_>, PoolError> {
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Read)?;
         }
@@ -246,7 +237,7 @@ impl PoolShared {
             self.hit(frame, page, Access::Read, fixed);
             return Ok(latch);
         }
-        self.fix_shared_slowly(request, reuse)
+        self.fix_shared_slowly((page, class), patience, reuse)
     }
 
     /// Fixes a page for reading, if it is resident and no thread has to be waited for.
@@ -271,13 +262,14 @@ impl PoolShared {
 
     /// Loads a page, for the pool itself.
     pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
-        self.fix_shared_slowly(FixRequest::of(page), None).map(drop)
+        self.fix_shared_slowly((page, UNKNOWN_CLASS), None, None).map(drop)
     }
 
     #[cold]
     fn fix_shared_slowly(
         &self,
-        FixRequest { page, class, patience }: FixRequest,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
         mut reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
         self.callback.check()?;
@@ -320,14 +312,17 @@ impl PoolShared {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn fix_exclusive(&self, request: FixRequest) -> Result<ExclusiveLatch<'_>, PoolError> {
-        let FixRequest { page, class, .. } = request;
+    pub(crate) fn fix_exclusive(
+        &self,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write)?;
         }
-        self.fix_exclusive_for(request, FetchReason::Fix(Access::Write))
+        self.fix_exclusive_for((page, class), patience, FetchReason::Fix(Access::Write))
     }
 
     /// Fixes a page for writing, if it is resident and neither a thread nor the dirty budget has to be waited for.
@@ -370,21 +365,28 @@ impl PoolShared {
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn fix_new(&self, request: FixRequest) -> Result<ExclusiveLatch<'_>, PoolError> {
-        let FixRequest { page, class, .. } = request;
+    pub(crate) fn fix_new(
+        &self,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write)?;
         }
-        let mut latch = self.fix_exclusive_for(request, FetchReason::New)?;
+        let mut latch = self.fix_exclusive_for((page, class), patience, FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
     }
 
     #[inline]
-    fn fix_exclusive_for(&self, request: FixRequest, reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
-        let page = request.page;
+    fn fix_exclusive_for(
+        &self,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
+        reason: FetchReason,
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         if let Some(frame) = self.table.find(page, &self.frames)
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
@@ -395,13 +397,14 @@ impl PoolShared {
             self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
-        self.fix_exclusive_slowly(request, reason)
+        self.fix_exclusive_slowly((page, class), patience, reason)
     }
 
     #[cold]
     fn fix_exclusive_slowly(
         &self,
-        FixRequest { page, class, patience }: FixRequest,
+        (page, class): (u64, PageClass),
+        patience: Patience<'_>,
         reason: FetchReason,
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.callback.check()?;

@@ -12,7 +12,7 @@ use crate::callback::Callback;
 use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
-use crate::core::{FixRequest, PoolShared, Waiting};
+use crate::core::{Patience, PoolShared, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::{CloseError, PoolError};
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
@@ -225,12 +225,17 @@ impl Pool {
     /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`], [`PoolError::NoPage`].
     #[inline]
     pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, PoolError> {
-        self.read_of(FixRequest::of(page), None)
+        self.read_of((page, UNKNOWN_CLASS), None, None)
     }
 
     #[inline]
-    pub(crate) fn read_of(&self, request: FixRequest, scan: Option<&mut PoolScan>) -> Result<ReadGuard<'_>, PoolError> {
-        let latch = self.core.fix_shared(request, scan)?;
+    pub(crate) fn read_of(
+        &self,
+        page: (u64, PageClass),
+        patience: Patience<'_>,
+        scan: Option<&mut PoolScan>,
+    ) -> Result<ReadGuard<'_>, PoolError> {
+        let latch = self.core.fix_shared(page, patience, scan)?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
 
@@ -379,7 +384,7 @@ impl Pool {
     ///
     /// As [`Pool::fix_read`].
     pub fn fix_scan(&self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'_>, PoolError> {
-        self.read_of(FixRequest::of(page), Some(scan))
+        self.read_of((page, UNKNOWN_CLASS), None, Some(scan))
     }
 
     /// Fixes a page for writing. It is dirty from then on.
@@ -399,13 +404,13 @@ impl Pool {
     /// As [`Pool::fix_read`], [`PoolError::ReadOnly`], and [`PoolError::Poisoned`] as soon as a sync has failed.
     #[inline]
     pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.write_of(FixRequest::of(page))
+        self.write_of((page, UNKNOWN_CLASS), None)
     }
 
     #[inline]
-    pub(crate) fn write_of(&self, request: FixRequest) -> Result<WriteGuard<'_>, PoolError> {
-        let latch = self.core.fix_exclusive(request)?;
-        self.numbers.note(request.page);
+    pub(crate) fn write_of(&self, page: (u64, PageClass), patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
+        let latch = self.core.fix_exclusive(page, patience)?;
+        self.numbers.note(page.0);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -424,12 +429,12 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`].
     pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.new_of(FixRequest::of(page))
+        self.new_of((page, UNKNOWN_CLASS), None)
     }
 
-    pub(crate) fn new_of(&self, request: FixRequest) -> Result<WriteGuard<'_>, PoolError> {
-        let latch = self.core.fix_new(request)?;
-        self.numbers.note(request.page);
+    pub(crate) fn new_of(&self, page: (u64, PageClass), patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
+        let latch = self.core.fix_new(page, patience)?;
+        self.numbers.note(page.0);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -489,13 +494,13 @@ impl Pool {
         self.allocate_of(UNKNOWN_CLASS, None)
     }
 
-    pub(crate) fn allocate_of(&self, class: PageClass, patience: Option<Duration>) -> Result<WriteGuard<'_>, PoolError> {
+    pub(crate) fn allocate_of(&self, class: PageClass, patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
         let page = self.numbers.take().ok_or_else(|| {
             let source = io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use");
             PoolError::Grow { pages: u64::MAX, source }
         })?;
-        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of(FixRequest { page, class, patience }));
+        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of((page, class), patience));
         self.numbers.settle(page, fixed.is_ok());
         fixed
     }

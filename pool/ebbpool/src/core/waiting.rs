@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::PoolShared;
+use super::{Patience, PoolShared};
 use crate::error::PoolError;
 use crate::frames::{QueuedThread, Seniority, WaitCondition};
 use crate::options::LONGEST;
@@ -43,9 +43,9 @@ impl<'c> Waiting<'c> {
     }
 
     /// A wait with a patience of its own, unless that is `None`.
-    pub(crate) fn within(core: &'c PoolShared, patience: Option<Duration>) -> Self {
+    pub(crate) fn within(core: &'c PoolShared, patience: Patience<'_>) -> Self {
         let since = Instant::now();
-        let patience = patience.map_or(core.limits.patience, |patience| patience.min(LONGEST));
+        let patience = patience.map_or(core.limits.patience, |&patience| patience.min(LONGEST));
         Waiting {
             core,
             since,
