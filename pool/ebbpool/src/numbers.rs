@@ -98,3 +98,25 @@ impl PageNumbers {
         spare.free.split_off(&end.max(before));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_a_thread_has_taken_is_taken_once() {
+        let numbers = PageNumbers::new(0);
+        (0..10).for_each(|page| numbers.note(page));
+        numbers.free(5);
+        assert_eq!(numbers.take(), Some(5));
+        numbers.note(40);
+        // Its page is not fixed yet, and no other one is in a frame.
+        numbers.dropped(40, || 0, || 0);
+        assert_eq!(numbers.take(), Some(6));
+        numbers.settle(5, true);
+        numbers.settle(6, false);
+        numbers.note(40);
+        numbers.dropped(40, || 0, || 4);
+        assert_eq!((numbers.take(), numbers.take()), (Some(4), Some(5)), "6 was free beyond the bound");
+    }
+}

@@ -337,7 +337,7 @@ impl Case {
             pages,
             scattered,
             // A page that is neither in the storage nor in the log is no longer in use once it is discarded.
-            grown: !random.one_in(6) || !logged,
+            grown: !random.one_in(if kind == Kind::Sweep { 2 } else { 6 }) || !logged,
             // The others have such numbers for their own purposes.
             bounded: random.one_in(4) && !scattered && kind != Kind::Sweep,
             lives: Vec::new(),
@@ -516,9 +516,9 @@ const STEPS: [MakeStep; 20] = [
     |_, _| Step::Allocate,
     |random, _| Step::WriteOwn { which: random.below(4), value: random.number() },
     |random, _| Step::Unlogged { which: random.below(4), value: random.number() },
-    |random, _| match random.below(4) {
-        0 => Step::Stray { page: STRAY * (1 + random.below(4)), free: random.one_in(2) },
-        which => Step::Free { which },
+    |random, _| match random.one_in(2) {
+        true => Step::Stray { page: STRAY * (1 + random.below(4)), free: random.one_in(2) },
+        false => Step::Free { which: random.below(4) },
     },
     |_, _| Step::Commit,
     |random, case| Step::Panic {
