@@ -191,4 +191,19 @@ mod tests {
         drop(elder);
         assert!(!word.elder_waits());
     }
+
+    #[test]
+    fn a_reader_lets_an_elder_go_first_before_it_upgrades() {
+        let frames = Frames::new(1, 1, 64).expect("there is memory");
+        let mut claimed = frames.claim(0).expect("it is empty");
+        claimed.begin_load(7);
+        claimed.loaded(0, false);
+        let latch = claimed.into_shared();
+        let mut elder = None;
+        let writes = WaitCondition::Exclusive { in_turn: false };
+        assert!(!frames.wait((0, 7), (writes, Seniority::Elder), &mut elder, Instant::now()), "the reader has the latch");
+        let latch = latch.upgrade().err().expect("an elder has its turn");
+        drop(elder);
+        assert!(latch.upgrade().is_ok(), "it has given up");
+    }
 }
