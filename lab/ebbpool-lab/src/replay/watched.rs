@@ -112,6 +112,10 @@ impl Storage for MeteredStorage {
         self.storage.grow(pages)
     }
 
+    fn writable(&self) -> bool {
+        self.storage.writable()
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let start = Instant::now();
         let cost = self.storage.read(reads);
