@@ -114,12 +114,16 @@ typedef struct EbbSeen
 	bool		by_ring;
 } EbbSeen;
 
+/* Frames that are looked at under one lock. */
+#define EBB_FRAMES_AT_ONCE 4096
+
 extern Size ebb_followed_size(void);
 extern void ebb_followed_startup(void);
 extern void ebb_follow(EbbFollower who, uint32 one_of);
 extern uint32 ebb_follow_alone(bool begins);
 extern bool ebb_follow_next(EbbFollower who, EbbSeen *seen);
 extern double ebb_follow_filled(EbbFollower who, uint64 *lost);
+extern int	ebb_follow_some_hits(uint32 one_of, int first);
 extern void ebb_follow_hits(uint32 one_of);
 extern double ebb_follow_on(EbbAdvice *advice);
 

@@ -96,7 +96,8 @@ COMMENT ON COLUMN ebbpool_stat.combine_ms IS 'the time of that, in ms';
 COMMENT ON COLUMN ebbpool_stat.queued IS 'victims in the queue now';
 
 -- For captures. What it shows says which rows are used.
-CREATE FUNCTION ebbpool_requests(OUT lost bigint, OUT filled double precision, OUT spent_us bigint, OUT requests bytea)
+CREATE FUNCTION ebbpool_requests(OUT lost bigint, OUT filled double precision, OUT spent_us bigint, OUT more boolean,
+    OUT requests bytea)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 REVOKE ALL ON FUNCTION ebbpool_requests() FROM PUBLIC;

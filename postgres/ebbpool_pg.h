@@ -216,7 +216,9 @@ extern void ebb_harvest_samples(uint32 one_of, int first, int number);
 
 /* ---- follow.c: what the advisor and a capture are to see of it ---- */
 
-extern void ebb_followed_read(int buf_id, const BufferTag *tag, bool write, bool by_ring);
+extern void ebb_followed_read(uint64 number, const BufferTag *tag, bool write, bool by_ring);
+extern void ebb_followed_lost(void);
+extern void ebb_followed_compare(bool begins);
 extern void ebb_followed_hit(int buf_id, uint32 hits, bool write);
 extern void ebb_followed_wrote(int buf_id);
 extern void ebb_followed_dropped(int buf_id);

@@ -11,10 +11,7 @@
 #include "storage/latch.h"
 #include "storage/shmem.h"
 
-/* Frames that are looked at under one lock. */
-#define FRAMES_AT_ONCE 4096
-
-static const int slots_of[EBB_FOLLOWERS] = {[EBB_ADVISOR] = 2048, [EBB_CAPTURE] = 32768};
+static const int slots_of[EBB_FOLLOWERS] = {[EBB_ADVISOR] = 2048, [EBB_CAPTURE] = 65536};
 
 typedef struct EbbFollowed
 {
@@ -28,6 +25,7 @@ typedef struct EbbFollowed
 } EbbFollowed;
 
 static EbbFollowed *followed = NULL;
+static bool is_comparing = false;
 
 Size
 ebb_followed_size(void)
@@ -93,7 +91,7 @@ put(int buf_id, const BufferTag *tag, EbbSeen seen)
 		uint32		one_of = pg_atomic_read_u32(&followed[i].one_of);
 
 		/* To the advisor pages that come through rings are none. */
-		if (one_of == 0 || !ebb_is_sampled(seen.number, one_of) || (seen.by_ring && i == EBB_ADVISOR))
+		if (one_of == 0 || !ebb_is_sampled(seen.number, one_of) || (i == EBB_ADVISOR ? seen.by_ring : is_comparing))
 			continue;
 		seen.tag = tag ? *tag : GetBufferDescriptor(buf_id)->tag;
 		if (i == EBB_CAPTURE && !tag && ebb_number_of(&seen.tag) != seen.number)
@@ -105,9 +103,24 @@ put(int buf_id, const BufferTag *tag, EbbSeen seen)
 
 /* The page came into the buffers. */
 void
-ebb_followed_read(int buf_id, const BufferTag *tag, bool write, bool by_ring)
+ebb_followed_read(uint64 number, const BufferTag *tag, bool write, bool by_ring)
 {
-	put(buf_id, tag, (EbbSeen) {.number = ebb_page[buf_id], .kind = EBB_SEEN_READ, .hits = 1, .write = write, .by_ring = by_ring});
+	put(-1, tag, (EbbSeen) {.number = number, .kind = EBB_SEEN_READ, .hits = 1, .write = write, .by_ring = by_ring});
+}
+
+/* Pages that came are not seen: a capture learns how many. */
+void
+ebb_followed_lost(void)
+{
+	if (followed && pg_atomic_read_u32(&followed[EBB_CAPTURE].one_of) != 0)
+		pg_atomic_fetch_add_u64(&followed[EBB_CAPTURE].lost, 1);
+}
+
+/* While all frames are compared, the pages that are in them are shown as if they came: to a capture these are no requests. */
+void
+ebb_followed_compare(bool begins)
+{
+	is_comparing = begins;
 }
 
 void
@@ -193,20 +206,28 @@ ebb_follow_filled(EbbFollower who, uint64 *lost)
 }
 
 /*
- * Writes the hits of sampled pages into the ring: a page's hits of the time between two calls are one, and fewer buffers
- * might have lost the page meanwhile. In parts, so that no miss waits.
+ * Writes the hits of sampled pages in some frames into the ring: a page's hits of the time between two calls are one, and fewer
+ * buffers might have lost the page meanwhile. Returns the first frame behind these. In parts, so that no miss waits.
  */
+int
+ebb_follow_some_hits(uint32 one_of, int first)
+{
+	int			number = Min(EBB_FRAMES_AT_ONCE, NBuffers - first);
+
+	LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
+	ebb_harvest_begin();
+	if (ebb_works())
+		ebb_harvest_samples(one_of, first, number);
+	LWLockRelease(ebb_shared->lock);
+	return first + number;
+}
+
+/* The same in all frames. */
 void
 ebb_follow_hits(uint32 one_of)
 {
-	for (int first = 0; first < NBuffers; first += FRAMES_AT_ONCE)
-	{
-		LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
-		ebb_harvest_begin();
-		if (ebb_works())
-			ebb_harvest_samples(one_of, first, Min(FRAMES_AT_ONCE, NBuffers - first));
-		LWLockRelease(ebb_shared->lock);
-	}
+	for (int first = 0; first < NBuffers;)
+		first = ebb_follow_some_hits(one_of, first);
 }
 
 /* Gives the miniatures what was written. Returns the share of the ring that it took. */

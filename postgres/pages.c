@@ -83,7 +83,7 @@ replace(int buf_id, bool evicted, uint32 class, const BufferTag *tag, bool writt
 	ebb_page[buf_id] = number;
 	/* By the free list or a ring: the victim in the queue was the page before. */
 	ebb_rescue(buf_id);
-	ebb_followed_read(buf_id, tag, written, by_ring);
+	ebb_followed_read(number, tag, written, by_ring);
 }
 
 /* A page has come into a buffer, where another one was or none. */
@@ -108,7 +108,12 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
 	there = take_hits_of(buf_id, tag, &usage, &written);
 	/* Without hooks: the buffer turned out to be in use, or the page is not there yet and the harvest will find it (10). */
 	if (!there && ebb_shared->attach == EBB_REDIRECT)
+	{
+		/* A ring has few buffers: its page came, and has left for another one by now. */
+		if (by_ring)
+			ebb_followed_read(number, tag, false, true);
 		return;
+	}
 	replace(buf_id, had_page, class, tag, written, by_ring);
 	/* The admission itself has raised the usage count to 1 (6). */
 	if (usage > 1 && ebb_works())
@@ -144,6 +149,8 @@ void
 ebb_resync(void)
 {
 	ebb_shared->counters.resyncs++;
+	ebb_followed_compare(true);
 	for (int buf_id = 0; buf_id < ebb_shared->frames && ebb_works(); buf_id++)
 		ebb_compare_frame(buf_id, true);
+	ebb_followed_compare(false);
 }

@@ -17,7 +17,7 @@
 
 PG_FUNCTION_INFO_V1(ebbpool_requests);
 
-#define COLUMNS 4
+#define COLUMNS 5
 /* Records of one call. */
 #define MOST_RECORDS 65536
 /* Milliseconds between two looks at the descriptors, and times as long as a look took. */
@@ -43,8 +43,10 @@ typedef struct EbbRecord
 
 /* Of this process. */
 static bool records = false;
-static int	next_frame;
-static double due;
+static int	next_frame;			/* whose page is the next of those that were there at the beginning */
+static int	look_at = -1;		/* the next frame of the look that is under way; -1 if none is */
+static double due;				/* when the next look may begin, by clock_ms */
+static double looked;			/* milliseconds that the present look has taken */
 static double used_before;
 static uint64 overflows_before;
 static uint64 events_before;
@@ -116,42 +118,64 @@ refuse(const char *why, const char *remedy)
 }
 
 static void
+combine(uint64 old)
+{
+	LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
+	ebb_combine(old);
+	LWLockRelease(ebb_shared->lock);
+	ebb_report_failure();
+}
+
+static void
 begin(void)
 {
-	if (ebb_follow_alone(true) != MyProcPid)
-		refuse("another session captures what the policy sees", "Wait until it has ended");
+	uint32		who = ebb_follow_alone(true);
+
+	if (who != MyProcPid)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("ebbpool: another session captures what the policy sees: process %u", who),
+						errhint("Wait until it has ended, or end it by pg_terminate_backend.")));
 	before_shmem_exit(at_exit, (Datum) 0);
 	records = true;
 	us_of_record = measure();
 	used_before = processor_us();
 	overflows_before = pg_atomic_read_u64(&ebb_shared->overflows);
 	events_before = 0;
+	look_at = -1;
 	taken = 0;
 	next_frame = 0;
 	due = 0;
-	/* What was hit before is no request of the capture. */
+	/* What came and was hit before is no request of the capture. */
+	combine(pg_atomic_read_u64(&ebb_shared->ring_tail));
 	ebb_follow_hits(1);
 	ebb_follow(EBB_CAPTURE, 1);
 }
 
 /*
- * Takes what came. Events that were there at the look before are reported however few misses followed (6), since a capture ends,
- * and its server may have no more misses.
+ * Looks at the next frames, if a look is under way or due. Events that were there when the look before began are reported however few
+ * misses followed (6), since a capture ends, and its server may have no more misses. False if there was nothing to look at.
  */
-static void
+static bool
 look(void)
 {
-	double		now = clock_ms();
+	double		begun = clock_ms();
 
-	if (now < due)
-		return;
-	LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
-	ebb_combine(events_before);
-	LWLockRelease(ebb_shared->lock);
-	ebb_report_failure();
-	ebb_follow_hits(1);
-	events_before = pg_atomic_read_u64(&ebb_shared->ring_tail);
-	due = now + Max(SHORTEST, MOST_SHARE * (clock_ms() - now));
+	if (look_at < 0)
+	{
+		if (begun < due)
+			return false;
+		combine(events_before);
+		events_before = pg_atomic_read_u64(&ebb_shared->ring_tail);
+		looked = 0;
+		look_at = 0;
+	}
+	look_at = ebb_follow_some_hits(1, look_at);
+	looked += clock_ms() - begun;
+	if (look_at >= NBuffers)
+	{
+		look_at = -1;
+		due = clock_ms() + Max(SHORTEST, MOST_SHARE * looked);
+	}
+	return true;
 }
 
 /* A page that a buffer had when the capture began, or that has come since then; false if there is none. */
@@ -167,8 +191,9 @@ resident(int buf_id, EbbRecord *record)
 	return (state & BM_TAG_VALID) != 0;
 }
 
+/* What was seen so far, and whether more is there at once. */
 static bytea *
-take(void)
+take(bool *more)
 {
 	bytea	   *result = palloc(VARHDRSZ + MOST_RECORDS * sizeof(EbbRecord));
 	EbbRecord  *to = (EbbRecord *) VARDATA(result);
@@ -177,11 +202,16 @@ take(void)
 
 	for (; next_frame < NBuffers && number < MOST_RECORDS; next_frame++)
 		number += resident(next_frame, &to[number]);
-	while (number < MOST_RECORDS && ebb_follow_next(EBB_CAPTURE, &seen))
+	/* After each part of a look, so that the ring has room for what others see. */
+	do
 	{
-		to[number++] = record_of(&seen.tag, seen.kind, seen.hits, seen.write, seen.by_ring);
-		taken++;
-	}
+		while (number < MOST_RECORDS && ebb_follow_next(EBB_CAPTURE, &seen))
+		{
+			to[number++] = record_of(&seen.tag, seen.kind, seen.hits, seen.write, seen.by_ring);
+			taken++;
+		}
+	} while (number < MOST_RECORDS && look());
+	*more = number == MOST_RECORDS;
 	SET_VARSIZE(result, VARHDRSZ + number * sizeof(EbbRecord));
 	return result;
 }
@@ -192,6 +222,7 @@ ebbpool_requests(PG_FUNCTION_ARGS)
 	TupleDesc	descriptor;
 	Datum		values[COLUMNS];
 	bool		nulls[COLUMNS] = {0};
+	bool		more;
 	uint64		lost;
 
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
@@ -204,9 +235,10 @@ ebbpool_requests(PG_FUNCTION_ARGS)
 			   "Set ebbpool.enabled to on, and see what failure in ebbpool_stat says");
 	if (!records)
 		begin();
-	look();
 	values[1] = Float8GetDatum(ebb_follow_filled(EBB_CAPTURE, &lost));
-	values[3] = PointerGetDatum(take());
+	values[4] = PointerGetDatum(take(&more));
+	values[3] = BoolGetDatum(more);
+	(void) ebb_follow_filled(EBB_CAPTURE, &lost);
 	values[0] = Int64GetDatum((int64) (lost + pg_atomic_read_u64(&ebb_shared->overflows) - overflows_before));
 	values[2] = Int64GetDatum((int64) (processor_us() - used_before + taken * us_of_record));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls)));

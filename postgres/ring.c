@@ -51,6 +51,7 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 	if (!pg_atomic_read_u32(&ebb_shared->enabled))
 	{
 		/* The frames are compared when the policy is enabled again. */
+		ebb_followed_lost();
 		if (!pg_atomic_read_u32(&ebb_shared->events_lost))
 			lose_event();
 		return;

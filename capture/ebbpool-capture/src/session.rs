@@ -54,6 +54,11 @@ pub trait EventStream {
         Duration::ZERO
     }
 
+    /// The share of a processor from which on a target notices it.
+    fn least_noticed(&self) -> f64 {
+        LEAST_NOTICED
+    }
+
     /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.
     ///
     /// # Errors
@@ -595,7 +600,7 @@ impl Session<'_> {
 
     /// True if this processor time since `mark` is enough to be noticed: a process that does nothing pays a large share of nothing.
     fn is_noticed(&self, ours: Duration, mark: &Mark) -> bool {
-        ours.as_secs_f64() > LEAST_NOTICED * mark.at.elapsed().as_secs_f64()
+        ours.as_secs_f64() > self.probes.least_noticed() * mark.at.elapsed().as_secs_f64()
     }
 
     /// Samples pages if all of them cost more than allowed. False if even events that are left out would.

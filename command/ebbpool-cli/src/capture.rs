@@ -125,8 +125,9 @@ pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Res
     }
     refuse_others(&session.output, &facts_path(&session.output))?;
     let outputs = CaptureOutputs::open(&session.output)?;
-    let captured = run(&mut target, session, T::NOTHING)?;
+    let captured = run(&mut target, session, (T::NOTHING, T::MORE_ROOM));
     target.unseen().iter().for_each(|text| say(text));
+    let captured = captured?;
     let known = Captured { references: captured.recorder.len() as u64, written: &captured.report.written };
     let policy = target.policy(Some(&known));
     let mut facts = facts(T::SERVER, &captured);
@@ -152,6 +153,7 @@ pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Res
             Ok(None)
         }
     };
+    let ended_early = target.failure(captured.report.end);
     let (sample, end, time) = (captured.report.sample, captured.report.end, captured.report.time);
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = write(&trace, outputs, facts, &session.output)?;
@@ -162,6 +164,9 @@ pub(crate) fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Res
     } else {
         // Else its sizes would be those of the sample.
         advice.map_or(Ok(()), CaptureAdvice::print)?;
+    }
+    if let Some(why) = ended_early {
+        return Err(CaptureError::Nothing(why).into());
     }
     if end == End::Overhead {
         return Err(CaptureError::Nothing(format!(
@@ -250,7 +255,7 @@ struct Capture {
 }
 
 /// Captures a source as the arguments say.
-fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> Result<Capture, Failure> {
+fn run(source: &mut dyn CaptureSource, args: &SessionArgs, (if_nothing, more_room): (&str, &str)) -> Result<Capture, Failure> {
     let limits = args.limits();
     let cost = source.event_cost()?;
     let before = pace_of_a_second(source);
@@ -278,7 +283,7 @@ fn run(source: &mut dyn CaptureSource, args: &SessionArgs, if_nothing: &str) -> 
     let lost = report.lost as f64 / (report.events + report.lost).max(1) as f64;
     if lost > MOST_LOST && !args.force {
         return Err(CaptureError::Nothing(format!(
-            "{:.1} % of the events were lost, which would spoil every answer; use a larger --ring, or add --force to write the trace nevertheless",
+            "{:.1} % of the events were lost, which would spoil every answer; {more_room}, or add --force to write the trace nevertheless",
             100.0 * lost
         ))
         .into());

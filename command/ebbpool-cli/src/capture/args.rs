@@ -72,7 +72,7 @@ pub(super) struct PostgresArgs {
     pub(super) pid: Option<i32>,
     /// By the module of Ebbpool, where its policy works, in place of probes: without root, by psql, which takes server,
     /// user and database from PGHOST, PGPORT, PGUSER and PGDATABASE
-    #[arg(long, conflicts_with = "pid")]
+    #[arg(long, conflicts_with_all = ["pid", "ring"])]
     pub(super) module: bool,
     #[command(flatten)]
     pub(super) common: CommonArgs,

@@ -5,7 +5,7 @@ use ebbpool_capture::sources::mysql::MysqlSource;
 use ebbpool_capture::sources::postgres::{PostgresSettings, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{CaptureBuffer, CaptureSource, CapturedTrace, WrittenBytes};
+use ebbpool_capture::{CaptureBuffer, CaptureSource, CapturedTrace, End, WrittenBytes};
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::{PolicySpec, SpecError};
 use serde::Serialize;
@@ -21,6 +21,9 @@ pub(crate) trait Target: CaptureSource {
     /// What is to be done where nothing was requested.
     const NOTHING: &str = "start the load, or give more --seconds";
 
+    /// What is to be done where events found no room.
+    const MORE_ROOM: &str = "use a larger --ring";
+
     /// True if standard output is the command's own, and not the target's.
     const HAS_OUTPUT: bool = true;
 
@@ -34,6 +37,11 @@ pub(crate) trait Target: CaptureSource {
 
     /// What was there and was not seen, in a sentence; known after the capture.
     fn unseen(&self) -> Option<String> {
+        None
+    }
+
+    /// Why the capture is to count as failed although its trace is written: it ended before it was to.
+    fn failure(&self, _end: End) -> Option<String> {
         None
     }
 

@@ -53,6 +53,7 @@ pub(super) fn run(program: &[OsString], preload: (&str, OsString), output: &Path
         watched: Vec::new(),
         found: Vec::new(),
         seen: BTreeSet::new(),
+        unwatched: BTreeSet::new(),
     };
     let captured = capture_target(target, &CommonArgs::until_end(output, references));
     let child = started.borrow_mut().take();
@@ -89,11 +90,19 @@ struct InsideSqlite {
     watched: Vec<PathBuf>,
     found: Vec<PathBuf>,
     seen: BTreeSet<String>,
+    /// Processes that run SQLite without what records, as where the environment was not handed on.
+    unwatched: BTreeSet<i32>,
 }
 
 /// The path of a file without links.
 fn real_path(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
+}
+
+/// True of what this project has put into the process.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(LIBRARY.trim_end_matches("_preload.so"))
 }
 
 /// The words of the ring as events.
@@ -188,6 +197,10 @@ impl CaptureSource for InsideSqlite {
         for process in process.descendants() {
             let found = files_with_sqlite(process, &mut self.seen);
             self.found.extend(found.into_iter().map(|path| real_path(path.into())));
+            let files: BTreeSet<PathBuf> = process.mappings().into_iter().map(|mapping| PathBuf::from(mapping.path)).collect();
+            if self.found.iter().any(|path| files.contains(path)) && !files.iter().any(|path| is_ours(path)) {
+                self.unwatched.insert(process.0);
+            }
         }
     }
 
@@ -206,6 +219,11 @@ impl CaptureSource for InsideSqlite {
 }
 
 impl InsideSqlite {
+    /// Files with SQLite that no request is recorded of.
+    fn others(&self) -> impl Iterator<Item = &PathBuf> {
+        self.found.iter().filter(|path| !self.watched.contains(path) && !is_ours(path))
+    }
+
     /// The number of the database whose name is there.
     fn number(&mut self, name: u32) -> u32 {
         let Some(database) = self.ring.as_ref().and_then(|ring| ring.database(name)) else { return 0 };
@@ -242,18 +260,20 @@ impl Target for InsideSqlite {
         let names = (ring.unnamed() > 0).then(|| {
             format!("the requests of {} connections are not in the trace: there were too many databases", ring.unnamed())
         });
-        let is_other = |path: &&PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            !self.watched.contains(path) && !name.starts_with(LIBRARY.trim_end_matches("_preload.so"))
-        };
-        let others: Vec<String> = self.found.iter().filter(is_other).map(|path| path.display().to_string()).collect();
+        let others: Vec<String> = self.others().map(|path| path.display().to_string()).collect();
+        let processes = (!self.unwatched.is_empty()).then(|| {
+            format!(
+                "{} of the processes ran SQLite without the preloaded library, as with another environment (env -i, sudo): what went by it there is not in the trace",
+                self.unwatched.len()
+            )
+        });
         let others = (!others.is_empty()).then(|| {
             format!(
                 "what goes by the SQLite in {} is not in the trace: it is called past the preloaded library",
                 others.join(", ")
             )
         });
-        let all: Vec<String> = [copies, names, others].into_iter().flatten().collect();
+        let all: Vec<String> = [copies, names, others, processes].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
@@ -270,7 +290,7 @@ impl Target for InsideSqlite {
         let target = json!({
             "process": self.process.map(|process| process.0),
             "policy": policy.map(PolicySpec::to_string),
-            "other_libraries": self.ring.as_ref().map(|ring| ring.unwatched()),
+            "other_libraries": self.ring.as_ref().map(|ring| ring.unwatched() + self.others().count() as u64),
             "unnamed": self.ring.as_ref().map(|ring| ring.unnamed()),
         });
         facts_with(target, counts)
