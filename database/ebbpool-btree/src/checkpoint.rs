@@ -1,6 +1,7 @@
 //! Checkpoints, which let the log become shorter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebbpool::{Log, Lsn};
 
@@ -10,6 +11,9 @@ use crate::log::{FIRST, LogCopy, Position, Record, TxnId};
 use crate::recovery;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+
+/// How long the checkpoint thread pauses before it goes on with the work of ended transactions.
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 /// When checkpoints are due, and their results.
 #[derive(Debug)]
@@ -21,8 +25,6 @@ pub(crate) struct Checkpoints {
     /// The latest checkpoint. The thread that takes one holds the mutex, so that there is one at a time.
     turn: Mutex<Option<CompletedCheckpoint>>,
     taken: AtomicU64,
-    /// The first error of a checkpoint that no caller asked for.
-    failure: Mutex<Option<DatabaseError>>,
     /// Wakes the checkpoint thread, if there is one.
     signal: Option<Arc<CheckpointSignal>>,
 }
@@ -54,6 +56,8 @@ struct CheckpointSignal {
 #[derive(Debug, Default)]
 struct SignalState {
     due: bool,
+    /// Ended transactions have work left.
+    unfinished: bool,
     stop: bool,
 }
 
@@ -64,14 +68,13 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpoints {
-    /// `latest` is the checkpoint that the log ends with, if any.
+    /// `latest` is the latest checkpoint in the log, if any.
     pub(crate) fn new(every: u64, background: bool, log_end: Lsn, latest: Option<CompletedCheckpoint>) -> Self {
         Checkpoints {
             every,
             tried_at: AtomicU64::new(log_end),
             turn: Mutex::new(latest),
             taken: AtomicU64::new(0),
-            failure: Mutex::new(None),
             signal: background.then(Arc::default),
         }
     }
@@ -79,6 +82,14 @@ impl Checkpoints {
     /// Prevents checkpoints until the returned guard is dropped, since each of them changes the first page.
     pub(crate) fn hold_off(&self) -> impl Drop + '_ {
         self.turn.lock()
+    }
+
+    /// Announces to the checkpoint thread, if there is one, that ended transactions have work left.
+    pub(crate) fn wake(&self) {
+        if let Some(signal) = &self.signal {
+            signal.state.lock().unfinished = true;
+            signal.changed.notify_one();
+        }
     }
 
     /// The number of checkpoints so far.
@@ -92,13 +103,9 @@ impl DatabaseInner {
     ///
     /// # Errors
     ///
-    /// Errors of the pool and the log, in this checkpoint or in one that no caller asked for.
+    /// Errors of the pool and the log.
     pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
-        let outcome = self.take_checkpoint(&mut self.checkpoints.turn.lock());
-        match self.checkpoints.failure.lock().take() {
-            Some(earlier) => Err(earlier),
-            None => outcome,
-        }
+        self.take_checkpoint(&mut self.checkpoints.turn.lock())
     }
 
     /// Takes a checkpoint, and has the log keep all records since then until [`live`](Self::live) ends `txn`. Returns from where on a
@@ -147,21 +154,34 @@ impl DatabaseInner {
         }
     }
 
-    /// Takes a checkpoint, unless another thread is taking one, and stores its error for the next caller.
+    /// Takes a checkpoint, unless another thread is taking one. Its error goes to the program's log.
     fn checkpoint_automatically(&self) {
         let Some(mut turn) = self.checkpoints.turn.try_lock() else {
             return;
         };
-        if let Err(error) = self.take_checkpoint(&mut turn) {
-            tracing::error!(%error, "a checkpoint failed");
-            self.checkpoints.failure.lock().get_or_insert(error);
+        let _ = self.take_checkpoint(&mut turn);
+    }
+
+    /// Goes on with the work of ended transactions, unless another thread takes a checkpoint, or prevents them.
+    fn finish_ended_automatically(&self) {
+        if let Some(_turn) = self.checkpoints.turn.try_lock() {
+            // What fails comes again after a pause.
+            let _ = self.finish_ended();
         }
     }
 
     fn take_checkpoint(&self, latest: &mut Option<CompletedCheckpoint>) -> Result<(), DatabaseError> {
+        let outcome = self.try_checkpoint(latest);
+        outcome.as_ref().inspect_err(|error| tracing::error!(%error, "a checkpoint failed")).ok();
+        outcome
+    }
+
+    fn try_checkpoint(&self, latest: &mut Option<CompletedCheckpoint>) -> Result<(), DatabaseError> {
         // In a broken database pages may lack changes that the log has. Then the log must not become
         // shorter, and must not have a checkpoint that claims those changes.
         self.check_writable()?;
+        // An error of theirs does not pass with a checkpoint, which goes on without them: the log keeps their records.
+        let _ = self.finish_ended();
         let _broken = self.panic_guard();
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let end = wal.end_lsn();
@@ -201,8 +221,11 @@ impl Checkpointer {
         let (thread_inner, thread_signal) = (Arc::clone(inner), Arc::clone(&signal));
         let named = thread::Builder::new().name("ebbpool-log".into());
         let thread = named.spawn(move || {
-            while thread_signal.wait() {
-                thread_inner.checkpoint_automatically();
+            while let Some(due) = thread_signal.wait() {
+                match due {
+                    true => thread_inner.checkpoint_automatically(),
+                    false => thread_inner.finish_ended_automatically(),
+                }
             }
         });
         let thread = thread
@@ -223,13 +246,18 @@ impl Drop for Checkpointer {
 }
 
 impl CheckpointSignal {
-    /// Waits until a checkpoint is due. Returns false when the thread is to end.
-    fn wait(&self) -> bool {
+    /// Waits until there is something to do. Returns whether a checkpoint is due, nothing if the thread is to end.
+    fn wait(&self) -> Option<bool> {
         let mut state = self.state.lock();
         while !state.due && !state.stop {
-            self.changed.wait(&mut state);
+            if !state.unfinished {
+                self.changed.wait(&mut state);
+            } else if self.changed.wait_for(&mut state, BETWEEN_TRIES).timed_out() {
+                break;
+            }
         }
-        state.due = false;
-        !state.stop
+        let due = std::mem::take(&mut state.due);
+        state.unfinished = false;
+        (!state.stop).then_some(due)
     }
 }

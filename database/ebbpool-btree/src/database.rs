@@ -12,6 +12,7 @@ use ebbpool::{Log, Lsn};
 use crate::backup::Backup;
 use crate::check::{self, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
+use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
 use crate::locks::Locks;
 use crate::log::{Position, TxnId, Wal};
@@ -128,6 +129,8 @@ pub(crate) struct DatabaseInner {
     pub(crate) commits: AtomicU64,
     pub(crate) rollbacks: AtomicU64,
     next_txn: AtomicU64,
+    /// Transactions that have ended and have work left.
+    pub(crate) ended: Mutex<Vec<EndedTransaction>>,
     broken: OnceLock<String>,
     read_only_state: Option<ReadOnlyState>,
 }
@@ -170,6 +173,7 @@ impl DatabaseInner {
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
             next_txn: AtomicU64::new(first_txn),
+            ended: Mutex::default(),
             broken: OnceLock::new(),
             read_only_state: None,
         }
@@ -220,6 +224,8 @@ impl DatabaseInner {
     ///
     /// [`DatabaseError::Conflict`], or [`DatabaseError::Broken`] if the database takes no more changes.
     pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), DatabaseError> {
+        // One of them may have locked the key. If it cannot end yet, the wait says so.
+        let _ = self.finish_ended();
         let waited = self.locks.wait_for(txn, key);
         waited.map_err(|conflict| self.check_writable().err().unwrap_or(conflict))
     }
@@ -228,6 +234,7 @@ impl DatabaseInner {
     pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let mut tries = 0;
         loop {
+            let admitted = self.tree.admission.enter();
             let found = self.tree.look_up(key, |value| {
                 if self.locks.is_locked(txn, key) {
                     return Ok(LookupResult::Locked);
@@ -238,6 +245,7 @@ impl DatabaseInner {
                     None => Ok(LookupResult::Value(None)),
                 }
             })?;
+            drop(admitted);
             match found {
                 LookupResult::Value(value) => return Ok(value),
                 LookupResult::Locked => self.wait_for(txn, key)?,
@@ -263,6 +271,7 @@ impl DatabaseInner {
     /// the reads of its pages. Returns nothing if the value was replaced meanwhile, since its pages may
     /// have been reused.
     pub(crate) fn read_long(&self, key: &[u8], long: LongValue) -> Result<Option<Vec<u8>>, DatabaseError> {
+        let _admitted = self.tree.admission.enter();
         let read = self.tree.read_value(long.value());
         let now = self.tree.look_up(key, |value| value.map_or(Ok(None), |value| self.tree.long(value)))?;
         match now == Some(long) {
@@ -464,8 +473,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Errors of the pool and the log, in this checkpoint or in one since the last call;
-    /// [`DatabaseError::Broken`], [`DatabaseError::ReadOnly`].
+    /// Errors of the pool and the log, [`DatabaseError::Broken`], [`DatabaseError::ReadOnly`].
     pub fn checkpoint(&self) -> Result<(), DatabaseError> {
         self.inner.checkpoint()
     }
@@ -512,6 +520,7 @@ impl Database {
     /// Errors of the pool. Damage is not an error: the report lists it.
     pub fn check(&mut self) -> Result<CheckReport, DatabaseError> {
         let _none = self.inner.checkpoints.hold_off();
+        self.inner.finish_ended()?;
         check::check(&self.inner.tree)
     }
 

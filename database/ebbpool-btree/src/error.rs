@@ -94,10 +94,14 @@ pub enum DatabaseError {
     /// The database was opened read-only.
     #[error("the database is open read-only; open it without DatabaseOptions::read_only to change it")]
     ReadOnly,
-    /// A rollback failed, or the work after a commit, so pages may hold wrong content. Reopen the database:
-    /// opening recovers it.
+    /// The log failed, a page is damaged, or a thread panicked in a change, so pages may hold wrong content. Reopen the
+    /// database: opening recovers it.
     #[error("the database takes no more changes, since {0}; reopen it to recover")]
     Broken(String),
+    /// An operation of the transaction failed and could not be undone, so all of the transaction is rolled back. Its keys
+    /// stay locked until that is done, which later calls and the checkpoint thread try again.
+    #[error("the transaction was rolled back, since one of its operations could not be undone: {0}; begin it again")]
+    RolledBack(String),
     /// The key is too long for the pages of this database.
     #[error("a key of {length} bytes is too long: with these pages it may have {most}")]
     KeyTooLong {
@@ -137,5 +141,16 @@ pub enum DatabaseError {
 impl DatabaseError {
     pub(crate) fn corrupt(page: u64, what: impl Into<String>) -> Self {
         DatabaseError::Corrupt { page, what: what.into() }
+    }
+
+    /// True if what failed may succeed when it is repeated.
+    pub(crate) fn may_pass(&self) -> bool {
+        use ebbpool::PoolError as Pool;
+        match self {
+            DatabaseError::Pool(Pool::Poisoned { .. } | Pool::Abandoned { .. } | Pool::WriteAhead { .. }) => false,
+            DatabaseError::Pool(_) => true,
+            DatabaseError::Log { source, .. } => source.kind() != io::ErrorKind::InvalidData,
+            _ => false,
+        }
     }
 }

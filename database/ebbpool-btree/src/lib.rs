@@ -11,6 +11,7 @@
 #[cfg(feature = "simulation")]
 extern crate ebbpool_simulated as ebbpool;
 
+mod admission;
 mod allocation;
 mod backup;
 mod change;
@@ -18,6 +19,7 @@ mod check;
 mod checkpoint;
 mod database;
 mod database_files;
+mod ended;
 mod error;
 mod files;
 mod locks;

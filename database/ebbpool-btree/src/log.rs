@@ -626,6 +626,11 @@ impl Wal {
         Ok(())
     }
 
+    /// True if nothing more is logged (6).
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
     fn check(&self) -> Result<(), DatabaseError> {
         match self.failure.get() {
             None => Ok(()),

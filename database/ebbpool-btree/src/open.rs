@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ebbpool::{Log, PageFormat, Pool, PoolOptions};
 
+use crate::admission::Admission;
 use crate::allocation::Allocation;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::database::{Database, DatabaseInner, ReadOnlyState};
@@ -51,7 +52,7 @@ pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result
         }
     };
     let allocation = Allocation::new(pool.payload_size());
-    let tree = Tree { pool, wal: Arc::clone(&wal), allocation };
+    let tree = Tree { pool, wal: Arc::clone(&wal), allocation, admission: Admission::new(options.frames) };
     let first_txn = opened.analysis.highest_txn.saturating_add(1);
     let latest = opened.analysis.checkpoint;
     let (every, background) = (options.checkpoint_every, options.background);

@@ -145,6 +145,7 @@ impl<'d> RecordRange<'d> {
             RangeEnd::Back => (slice(&self.to), slice(&self.from)),
         };
         let mut batch = RecordBatch::default();
+        let _admitted = inner.tree.admission.enter();
         let mut each = |key: &[u8], value: Value<'_>| {
             if is_beyond(end, key, far) {
                 return Ok(ControlFlow::Break(()));

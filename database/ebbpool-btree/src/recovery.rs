@@ -16,7 +16,7 @@ use crate::page::class;
 use crate::page::map::AllocationMaps;
 use crate::page::meta::MetaPage;
 use crate::page::{META, ROOT};
-use crate::rollback;
+use crate::rollback::{self, UnfinishedTransaction};
 use crate::tree::Tree;
 
 /// What analysis has found in the log.
@@ -36,15 +36,6 @@ pub(crate) struct Analysis {
     pub(crate) checkpoint: Option<CompletedCheckpoint>,
     /// Pages whose content was not logged, each with the transaction that allocated it.
     unlogged: HashMap<u64, TxnId>,
-}
-
-/// What recovery has to do about a transaction.
-#[derive(Debug)]
-enum UnfinishedTransaction {
-    /// It did not commit. It is rolled back, from this record on.
-    Loser { from: Option<Position> },
-    /// It committed, and these pages are to be freed, but for the first `done`.
-    Freeing { pages: Vec<u64>, done: usize },
 }
 
 /// Counters of a recovery.
@@ -158,18 +149,12 @@ impl Analysis {
         let is_loser = |txn| matches!(self.open.get(txn), Some(UnfinishedTransaction::Loser { .. }));
         let may_be_missing = |page| self.unlogged.get(&page).is_some_and(is_loser);
         tree.allocation.begin(&tree.pool, &may_be_missing)?;
-        for (txn, state) in self.open {
-            match state {
-                UnfinishedTransaction::Loser { from } => {
-                    done.losers += 1;
-                    done.undone += rollback::roll_back(tree, txn, from, None)?;
-                    tree.wal.append(&Record::End { txn })?;
-                }
-                UnfinishedTransaction::Freeing { pages, done: so_far } => {
-                    done.freeing += 1;
-                    rollback::free(tree, txn, &pages, so_far)?;
-                }
+        for (txn, mut state) in self.open {
+            match state.is_rollback() {
+                true => done.losers += 1,
+                false => done.freeing += 1,
             }
+            done.undone += state.finish(tree, txn)?;
         }
         if !done.is_empty() {
             tracing::info!(
@@ -211,8 +196,8 @@ impl Analysis {
             return skipped;
         }
         for (txn, state) in self.open {
-            if let UnfinishedTransaction::Loser { from } = state
-                && let Err(error) = rollback::roll_back(tree, txn, from, None)
+            if let UnfinishedTransaction::Loser { mut from } = state
+                && let Err(error) = rollback::roll_back(tree, txn, &mut from, None)
             {
                 skip(error);
             }

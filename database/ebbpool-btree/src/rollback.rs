@@ -12,6 +12,35 @@ use crate::page::ROOT;
 use crate::page::cell::read_leaf_cell;
 use crate::tree::{ChangeLogger, Tree};
 
+/// What is left to do about a transaction, which a crash may have ended.
+#[derive(Debug)]
+pub(crate) enum UnfinishedTransaction {
+    /// It did not commit. It is rolled back, from this record on.
+    Loser { from: Option<Position> },
+    /// It committed, and these pages are to be freed, but for the first `done`.
+    Freeing { pages: Vec<u64>, done: usize },
+}
+
+impl UnfinishedTransaction {
+    pub(crate) fn is_rollback(&self) -> bool {
+        matches!(self, UnfinishedTransaction::Loser { .. })
+    }
+
+    /// Does it, and logs the transaction's end. Returns the number of changes undone.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the log and the tree. The next call goes on after the last change that the log has.
+    pub(crate) fn finish(&mut self, tree: &Tree, txn: TxnId) -> Result<u64, DatabaseError> {
+        let undone = match self {
+            UnfinishedTransaction::Loser { from } => roll_back(tree, txn, from, None)?,
+            UnfinishedTransaction::Freeing { pages, done } => free(tree, txn, pages, done).map(|()| 0)?,
+        };
+        tree.wal.append(&Record::End { txn })?;
+        Ok(undone)
+    }
+}
+
 /// Logs the changes of a rollback, as compensation records.
 struct CompensationLogger {
     txn: TxnId,
@@ -25,24 +54,25 @@ impl ChangeLogger for CompensationLogger {
     }
 }
 
-/// Undoes the changes of a transaction, the latest first: from the record at `from` back to that at
+/// Undoes the changes of a transaction, the latest first: from the record at `next` back to that at
 /// `until`, which is not undone. Returns the number of changes undone.
 ///
 /// # Errors
 ///
-/// Errors of the log and the tree. Part of the rollback may be done then, and the log has that part.
+/// Errors of the log and the tree. Part of the rollback may be done then; the log has that part, and the rest begins at
+/// `next`.
 pub(crate) fn roll_back(
     tree: &Tree,
     txn: TxnId,
-    from: Option<Position>,
+    next: &mut Option<Position>,
     until: Option<Position>,
 ) -> Result<u64, DatabaseError> {
     let mut buffer = Vec::new();
-    let mut next = from;
     let mut count = 0;
-    while let Some(position) = next.filter(|_| next != until) {
+    while let Some(position) = next.filter(|_| *next != until) {
         tree.pool.throttle();
-        next = match tree.wal.read(position, &mut buffer)? {
+        let _admitted = tree.admission.enter();
+        let before = match tree.wal.read(position, &mut buffer)? {
             Record::Update { txn: by, previous, undo, .. } if by == txn => {
                 let mut logger = CompensationLogger { txn, undo_next: previous };
                 apply_undo(tree, &undo, &mut logger)?;
@@ -53,9 +83,10 @@ pub(crate) fn roll_back(
             _ => return Err(not_its_record(txn, position)),
         };
         // Each record points to an earlier one; otherwise this would not end.
-        if next.is_some_and(|next| next >= position) {
+        if before.is_some_and(|before| before >= position) {
             return Err(not_its_record(txn, position));
         }
+        *next = before;
     }
     Ok(count)
 }
@@ -97,21 +128,17 @@ impl ChangeLogger for FreeingLogger {
     }
 }
 
-/// Frees the pages that a committed transaction no longer needs, except the first `done` of them, and logs
-/// the transaction's end.
-///
-/// # Errors
-///
-/// Errors of the log and the pool. Recovery frees the rest then.
-pub(crate) fn free(tree: &Tree, txn: TxnId, pages: &[u64], done: usize) -> Result<(), DatabaseError> {
+/// Frees the pages that a committed transaction no longer needs, except the first `done` of them.
+fn free(tree: &Tree, txn: TxnId, pages: &[u64], done: &mut usize) -> Result<(), DatabaseError> {
     let allocation = &tree.allocation;
-    let mut done = done;
-    let rest = pages.get(done..).unwrap_or_default();
+    let rest = pages.get(*done..).unwrap_or_default();
     // One record for each run: the pages that it counts as done are all freed by then.
     for run in rest.chunk_by(|&a, &b| allocation.maps.of(a) == allocation.maps.of(b)) {
-        done += run.len();
-        let mut logger = FreeingLogger { txn, done: u32::try_from(done).unwrap_or(u32::MAX) };
+        let _admitted = tree.admission.enter();
+        let with_run = *done + run.len();
+        let mut logger = FreeingLogger { txn, done: u32::try_from(with_run).unwrap_or(u32::MAX) };
         allocation.free(&tree.pool, &tree.wal, run, &mut logger)?;
+        *done = with_run;
     }
-    tree.wal.append(&Record::End { txn }).map(drop)
+    Ok(())
 }

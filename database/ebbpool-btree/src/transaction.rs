@@ -8,6 +8,7 @@ use ebbpool::{Log, Lsn};
 
 use crate::change::Change;
 use crate::database::DatabaseInner;
+use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
 use crate::locks::{HeldLocks, Locks};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
@@ -15,7 +16,7 @@ use crate::options::Durability;
 use crate::page::ROOT;
 use crate::page::cell::{Value, most_key_bytes};
 use crate::range::RecordRange;
-use crate::rollback;
+use crate::rollback::{self, UnfinishedTransaction};
 use crate::sync::Ordering;
 use crate::tree::{ChangeLogger, OldValue};
 
@@ -25,7 +26,7 @@ pub(crate) const LONGEST_VALUE: usize = 64 << 20;
 /// A transaction. Dropping it rolls it back.
 ///
 /// An operation that fails changes nothing, and the transaction may go on, unless the error is
-/// [`DatabaseError::Broken`].
+/// [`DatabaseError::RolledBack`] or [`DatabaseError::Broken`].
 pub struct Transaction<'d> {
     inner: &'d DatabaseInner,
     chain: RecordChain<'d>,
@@ -33,6 +34,8 @@ pub struct Transaction<'d> {
     /// Pages of long values that were replaced or removed.
     frees: Vec<u64>,
     ended: bool,
+    /// Why it was rolled back, unless the caller asked for that.
+    why: String,
 }
 
 /// The records of a transaction, each of which names the one before it.
@@ -64,6 +67,7 @@ impl<'d> Transaction<'d> {
             held: HeldLocks::default(),
             frees: Vec::new(),
             ended: false,
+            why: String::new(),
         }
     }
 
@@ -73,7 +77,7 @@ impl<'d> Transaction<'d> {
     ///
     /// As [`Database::get`](crate::Database::get).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.inner.get(self.chain.txn, key)
+        self.inner.get(self.reader(), key)
     }
 
     /// The value of a key, this transaction's own changes included. Locks the key: no other transaction changes it until this one ends.
@@ -94,7 +98,7 @@ impl<'d> Transaction<'d> {
     ///
     /// As [`put`](Self::put).
     pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.inner.check_writable()?;
+        self.check_open()?;
         self.lock(key)?;
         self.get(key)
     }
@@ -130,6 +134,7 @@ impl<'d> Transaction<'d> {
         self.all_or_nothing(|this| {
             this.lock(key)?;
             let locks = &this.inner.locks;
+            let _admitted = this.inner.tree.admission.enter();
             let announced = locks.removing(this.chain.txn, key, &mut this.held);
             let removed = this.inner.tree.remove(key, &mut this.chain);
             if announced && matches!(removed, Ok(None)) {
@@ -232,13 +237,35 @@ impl<'d> Transaction<'d> {
             }
         };
         tree.pool.throttle();
+        let _admitted = tree.admission.enter();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
         Ok(stopped.unwrap_or_else(|| next.map_or(UpdateStep::End, UpdateStep::Leaf)))
     }
 
     /// Records in order of their keys, its own changes included.
     pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> RecordRange<'_> {
-        RecordRange::new(self.inner, self.chain.txn, bounds)
+        RecordRange::new(self.inner, self.reader(), bounds)
+    }
+
+    /// As whom it reads. If it was rolled back it has no changes of its own, but others may be left to be undone.
+    fn reader(&self) -> TxnId {
+        match self.ended {
+            true => 0,
+            false => self.chain.txn,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// [`DatabaseError::RolledBack`], or as [`DatabaseInner::check_writable`].
+    fn check_open(&self) -> Result<(), DatabaseError> {
+        self.inner.check_writable()?;
+        // What fails there may be in the way of this operation, which finds that out itself.
+        let _ = self.inner.finish_ended();
+        match self.ended {
+            true => Err(DatabaseError::RolledBack(self.why.clone())),
+            false => Ok(()),
+        }
     }
 
     /// Loads an empty tree.
@@ -248,6 +275,7 @@ impl<'d> Transaction<'d> {
         fill: f64,
     ) -> Result<u64, DatabaseError> {
         self.inner.check_writable()?;
+        self.inner.finish_ended()?;
         let _broken = self.inner.panic_guard();
         self.inner.tree.load(records, fill, &mut self.chain)
     }
@@ -259,6 +287,7 @@ impl<'d> Transaction<'d> {
 
     fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let tree = &self.inner.tree;
+        let _admitted = tree.admission.enter();
         let value = match tree.overflows(key, value) {
             true => tree.store(value, &mut self.chain)?,
             false => Value::Inline(value),
@@ -282,21 +311,23 @@ impl<'d> Transaction<'d> {
 
     /// Runs an operation, and undoes its changes if it fails.
     fn all_or_nothing<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
-        self.inner.check_writable()?;
+        self.check_open()?;
         self.inner.tree.pool.throttle();
         let _broken = self.inner.panic_guard();
         let (before, frees) = (self.chain.last, self.frees.len());
         let outcome = operation(self);
         if outcome.is_err() {
             self.frees.truncate(frees);
-            let RecordChain { txn, last, .. } = self.chain;
-            if let Err(error) = rollback::roll_back(&self.inner.tree, txn, last, before) {
-                // Part of the changes are undone, which must not happen twice.
-                self.ended = true;
-                return Err(self.inner.break_with("an operation cannot be undone", &error));
+            Locks::operation_undone(&mut self.held);
+            let RecordChain { txn, last, .. } = &mut self.chain;
+            let undo = || rollback::roll_back(&self.inner.tree, *txn, last, before);
+            if let Err(error) = self.inner.patiently("an operation cannot be undone", undo) {
+                self.why = error.to_string();
+                // If that fails too, it is done later.
+                let _ = self.roll_back_all();
+                return self.check_open().and(outcome);
             }
             self.chain.last = before;
-            Locks::operation_undone(&mut self.held);
         }
         outcome
     }
@@ -324,6 +355,9 @@ impl<'d> Transaction<'d> {
     }
 
     pub(crate) fn commit_as(mut self, durability: Durability) -> Result<(), DatabaseError> {
+        if self.ended {
+            return self.check_open();
+        }
         if self.chain.last.is_some() {
             self.inner.check_writable()?;
             // From here on the transaction cannot be rolled back.
@@ -333,8 +367,7 @@ impl<'d> Transaction<'d> {
             made.inspect_err(|error| _ = self.inner.break_with("a commit failed", error))?;
             self.clean_up();
         } else {
-            self.ended = true;
-            self.end_without_changes()?;
+            self.end_without_commit()?;
         }
         self.inner.commits.fetch_add(1, Ordering::Relaxed);
         self.inner.checkpoint_if_due();
@@ -356,35 +389,31 @@ impl<'d> Transaction<'d> {
 
     /// The work after the commit, whose errors do not undo the commit.
     fn clean_up(&mut self) {
-        let frees = std::mem::take(&mut self.frees);
-        let txn = self.chain.txn;
-        if !frees.is_empty()
-            && let Err(error) = rollback::free(&self.inner.tree, txn, &frees, 0)
-        {
-            // Recovery frees them. It reads them from the commit record, which stays in the log while the
-            // transaction counts as live.
-            self.inner.break_with("pages cannot be freed", &error);
-        } else {
-            self.inner.live.end(txn);
+        let (txn, pages) = (self.chain.txn, std::mem::take(&mut self.frees));
+        self.inner.locks.release(std::mem::take(&mut self.held), false);
+        match pages.is_empty() {
+            true => self.inner.live.end(txn),
+            // What fails is done later. Until then the transaction counts as live, so that the log keeps its commit.
+            false => {
+                let left = UnfinishedTransaction::Freeing { pages, done: 0 };
+                let _ = self.inner.end(EndedTransaction { txn, left, held: HeldLocks::default() });
+            }
         }
-        self.release(false);
     }
 
-    fn release(&mut self, rolled_back: bool) {
-        let held = std::mem::take(&mut self.held);
-        self.inner.locks.release(held, rolled_back);
-    }
-
-    /// Ends a transaction that has no changes in the tree.
-    fn end_without_changes(&mut self) -> Result<(), DatabaseError> {
-        let txn = self.chain.txn;
-        if self.chain.begun {
-            let ended = self.inner.tree.wal.append(&Record::End { txn });
-            ended.map_err(|error| self.inner.break_with("the log takes no more records", &error))?;
-            self.inner.live.end(txn);
+    /// Ends a transaction, and undoes its changes if there are any.
+    fn end_without_commit(&mut self) -> Result<(), DatabaseError> {
+        self.ended = true;
+        let (txn, held) = (self.chain.txn, std::mem::take(&mut self.held));
+        if !self.chain.begun {
+            self.inner.locks.release(held, true);
+            return Ok(());
         }
-        self.release(true);
-        Ok(())
+        // In a broken database the chain may lack a record of the log, or a page a change; recovery undoes them.
+        self.inner.check_writable()?;
+        let _broken = self.inner.panic_guard();
+        let left = UnfinishedTransaction::Loser { from: self.chain.last };
+        self.inner.end(EndedTransaction { txn, left, held })
     }
 
     /// Undoes all changes of the transaction.
@@ -401,7 +430,8 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Broken`] if that is not possible. Its keys then stay locked, and recovery undoes the
+    /// Errors of the pool and the log: it is rolled back by a later call, by the checkpoint thread, or when the database is
+    /// closed, and its keys stay locked until then. [`DatabaseError::Broken`] if that is not possible: recovery undoes the
     /// changes when the database is reopened.
     pub fn rollback(mut self) -> Result<(), DatabaseError> {
         self.roll_back_all()
@@ -409,20 +439,11 @@ impl<'d> Transaction<'d> {
 
     fn roll_back_all(&mut self) -> Result<(), DatabaseError> {
         if self.ended {
-            return self.inner.check_writable();
-        }
-        self.ended = true;
-        if self.chain.begun {
-            // In a broken database the chain may lack a record of the log, or a page a change; recovery
-            // undoes them.
             self.inner.check_writable()?;
+            return self.inner.finish_ended();
         }
-        let _broken = self.inner.panic_guard();
-        let RecordChain { txn, last, .. } = self.chain;
-        rollback::roll_back(&self.inner.tree, txn, last, None)
-            .map_err(|error| self.inner.break_with("a transaction cannot be rolled back", &error))?;
-        self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
+        self.end_without_commit()?;
         self.inner.checkpoint_if_due();
         Ok(())
     }
@@ -430,8 +451,10 @@ impl<'d> Transaction<'d> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        // If this fails, the database is broken, and the next call returns an error.
-        let _ = self.roll_back_all();
+        if !self.ended {
+            // If this fails, it is done later, or the database is broken, and the next call returns an error.
+            let _ = self.roll_back_all();
+        }
     }
 }
 

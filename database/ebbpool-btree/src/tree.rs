@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use ebbpool::{Lsn, Pool};
 
+use crate::admission::Admission;
 use crate::allocation::Allocation;
 use crate::change::Change;
 use crate::error::DatabaseError;
@@ -73,4 +74,6 @@ pub(crate) struct Tree {
     pub(crate) pool: Pool,
     pub(crate) wal: Arc<Wal>,
     pub(crate) allocation: Allocation,
+    /// Each operation enters before it fixes its first page.
+    pub(crate) admission: Admission,
 }

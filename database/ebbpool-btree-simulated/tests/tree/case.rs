@@ -161,6 +161,12 @@ pub struct Life {
 }
 
 impl Life {
+    /// Some of the faults do not pass.
+    pub fn may_break(&self) -> bool {
+        let FaultRates { panics, sync_error, log_error, flipped, .. } = self.fault_rates;
+        panics + sync_error + log_error + flipped > 0
+    }
+
     /// The same life, each without one of the things that happen to it.
     pub fn calmer(&self) -> Vec<Life> {
         let with = |change: fn(&mut Life)| {
@@ -216,6 +222,7 @@ impl Case {
             2 => Durability::Buffered,
             _ => Durability::Synced,
         };
+        let crowded = !alone && random.one_in(4);
         let most_value = match random.below(8) {
             0 => page_size * 100,
             1 | 2 => page_size * 5,
@@ -228,6 +235,8 @@ impl Case {
             frames: match kind {
                 // With few frames, pages are written long before a checkpoint.
                 CaseKind::CutLog => 16,
+                // Fewer frames than the threads would take at the same time.
+                _ if crowded => 16,
                 _ => 48 + random.below(40) as u32,
             },
             page_size,
@@ -245,7 +254,11 @@ impl Case {
     }
 
     fn life(&self, random: &mut Random, calm: bool, alone: bool, last: bool) -> Life {
-        let clients = if alone { 1 } else { 1 + random.below(3) };
+        let clients = match alone {
+            true => 1,
+            false if self.frames == 16 => 4 + random.below(4),
+            false => 1 + random.below(3),
+        };
         let length = match self.kind {
             CaseKind::CutLog => 60,
             _ => random.pick(&[3, 8, 16]),

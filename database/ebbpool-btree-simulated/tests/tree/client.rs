@@ -30,6 +30,8 @@ pub struct Client {
     pub model: Arc<Model>,
     pub disk: FaultyDisk,
     pub faults: Arc<FaultLog>,
+    /// Some of the faults do not pass.
+    pub may_break: bool,
 }
 
 pub fn says_power_off(error: &DatabaseError) -> bool {
@@ -67,7 +69,8 @@ impl Client {
                 Pool::Read { .. } | Pool::Write { .. } | Pool::Log { .. } | Pool::Grow { .. } | Pool::Storage { .. },
             )
             | DatabaseError::Log { .. }
-            | DatabaseError::Broken(_) => set(&self.faults.any),
+            | DatabaseError::RolledBack(_) => set(&self.faults.any),
+            DatabaseError::Broken(_) => set(&self.faults.any) && self.may_break,
             DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => set(&self.faults.flipped),
             _ => false,
         };

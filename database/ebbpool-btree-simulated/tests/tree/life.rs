@@ -254,6 +254,7 @@ impl World {
                 model: Arc::clone(&self.model),
                 disk: self.disk.clone(),
                 faults: Arc::clone(&faults),
+                may_break: life.may_break(),
             };
             let script = script.clone();
             let named = thread::Builder::new().name(format!("client {number}"));
@@ -271,7 +272,7 @@ impl World {
         if self.disk.is_off() {
             return Err(StopReason::PowerOff);
         }
-        if count > 0 {
+        if count > 0 && life.may_break() {
             // The faults explain further errors, and the next life checks the content.
             return Ok(false);
         }

@@ -6,6 +6,7 @@ use ebbpool::storage::FaultyDisk;
 use ebbpool::{Log as _, Lsn, Pool, PoolOptions};
 
 use super::Allocation;
+use crate::admission::Admission;
 use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::log::{DamagePolicy, LogFile, LogIdentity, Record, Undo, Wal};
@@ -37,7 +38,7 @@ fn open_pool(disk: &FaultyDisk, wal: &Arc<Wal>, frames: u32) -> Result<Pool, Dat
 }
 
 fn tree(pool: Pool, wal: Arc<Wal>) -> Tree {
-    Tree { allocation: Allocation::new(pool.payload_size()), pool, wal }
+    Tree { allocation: Allocation::new(pool.payload_size()), admission: Admission::new(pool.stats().frames), pool, wal }
 }
 
 /// Changes pages, and logs the changes as one record.

@@ -8,6 +8,7 @@ use ebbpool::storage::FaultyDisk;
 use ebbpool::{Log, Lsn, PoolOptions};
 
 use super::walk::{Walk, walk};
+use crate::admission::Admission;
 use crate::allocation::Allocation;
 use crate::change::{Change, Content};
 use crate::error::DatabaseError;
@@ -101,7 +102,7 @@ impl Fixture {
         let options = PoolOptions::new(frames).background(false).patience(Duration::from_secs(10));
         let pool = adjust(options.log(log)).open(disk.pages("data", page_size)).unwrap();
         let allocation = Allocation::new(pool.payload_size());
-        let tree = Tree { pool, wal, allocation };
+        let tree = Tree { pool, wal, allocation, admission: Admission::new(frames) };
         format(&tree, page_size as u32);
         Fixture { disk, tree, model: BTreeMap::new() }
     }
