@@ -25,6 +25,10 @@ pub(crate) struct Checkpoints {
     /// The latest checkpoint. The thread that takes one holds the mutex, so that there is one at a time.
     turn: Mutex<Option<CompletedCheckpoint>>,
     taken: AtomicU64,
+    /// All changes up to here are in the pages.
+    covered: AtomicU64,
+    /// The error of the latest attempt, if it failed.
+    failure: Mutex<Option<String>>,
     /// Wakes the checkpoint thread, if there is one.
     signal: Option<Arc<CheckpointSignal>>,
 }
@@ -75,6 +79,8 @@ impl Checkpoints {
             tried_at: AtomicU64::new(log_end),
             turn: Mutex::new(latest),
             taken: AtomicU64::new(0),
+            covered: AtomicU64::new(latest.map_or(log_end, |latest| latest.covered)),
+            failure: Mutex::new(None),
             signal: background.then(Arc::default),
         }
     }
@@ -90,6 +96,11 @@ impl Checkpoints {
             signal.state.lock().unfinished = true;
             signal.changed.notify_one();
         }
+    }
+
+    /// Why the latest one failed, if it did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     /// The number of checkpoints so far.
@@ -138,6 +149,29 @@ impl DatabaseInner {
         wal.copy(write)
     }
 
+    /// Called before an operation that adds to the log. Waits for a checkpoint, or takes one, if the log since the latest
+    /// one is twice as long as that between two should be. The log that an open transaction keeps does not count, since
+    /// the wait for it might have no end.
+    ///
+    /// # Errors
+    ///
+    /// Why that checkpoint failed.
+    pub(crate) fn keep_log_short(&self) -> Result<(), DatabaseError> {
+        let Checkpoints { every, covered, turn, .. } = &self.checkpoints;
+        let is_long = || {
+            let since = self.tree.wal.end_lsn().saturating_sub(covered.load(Ordering::Relaxed));
+            since > every.saturating_mul(2)
+        };
+        if !is_long() {
+            return Ok(());
+        }
+        let mut turn = turn.lock();
+        match is_long() {
+            true => self.take_checkpoint(&mut turn),
+            false => Ok(()),
+        }
+    }
+
     /// Takes a checkpoint, or wakes the thread that does, if the log has grown enough since the last one.
     pub(crate) fn checkpoint_if_due(&self) {
         let checkpoints = &self.checkpoints;
@@ -154,7 +188,7 @@ impl DatabaseInner {
         }
     }
 
-    /// Takes a checkpoint, unless another thread is taking one. Its error goes to the program's log.
+    /// Takes a checkpoint, unless another thread is taking one. The statistics have its error.
     fn checkpoint_automatically(&self) {
         let Some(mut turn) = self.checkpoints.turn.try_lock() else {
             return;
@@ -172,7 +206,11 @@ impl DatabaseInner {
 
     fn take_checkpoint(&self, latest: &mut Option<CompletedCheckpoint>) -> Result<(), DatabaseError> {
         let outcome = self.try_checkpoint(latest);
-        outcome.as_ref().inspect_err(|error| tracing::error!(%error, "a checkpoint failed")).ok();
+        let failure = outcome.as_ref().err().map(DatabaseError::to_string);
+        if let Some(error) = &failure {
+            tracing::error!(error, "a checkpoint failed");
+        }
+        *self.checkpoints.failure.lock() = failure;
         outcome
     }
 
@@ -195,7 +233,7 @@ impl DatabaseInner {
         self.check_writable()?;
         // The records that end other transactions are in the log before the checkpoint's record, and become
         // durable with it.
-        let first = self.live.first();
+        let first = self.live.oldest();
         // The record claims that the log is durable up to there: records that are missing before it were
         // lost to damage, not to a crash.
         wal.sync(covered)?;
@@ -203,8 +241,9 @@ impl DatabaseInner {
         wal.sync(appended.lsn)?;
         wal.witness_in_both()?;
         *latest = Some(CompletedCheckpoint { covered, position: appended.position, end: appended.lsn });
+        self.checkpoints.covered.store(covered, Ordering::Relaxed);
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
-        wal.truncate(first.map_or(covered, |first| first.min(covered)))
+        wal.truncate(first.map_or(covered, |(first, _)| first.min(covered)))
     }
 }
 

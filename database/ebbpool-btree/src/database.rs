@@ -6,6 +6,7 @@ use std::ops::RangeBounds;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ebbpool::{Log, Lsn};
 
@@ -20,7 +21,7 @@ use crate::options::Durability;
 use crate::overlay::OverlayPages;
 use crate::page::cell::Value;
 use crate::range::RecordRange;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 use crate::transaction::Transaction;
 use crate::tree::{LongValue, Tree};
 
@@ -52,6 +53,21 @@ pub struct DatabaseStats {
     pub rollbacks: u64,
     /// Checkpoints.
     pub checkpoints: u64,
+    /// Why the latest attempt to take a checkpoint failed, if it did. The log becomes longer until one succeeds, and beyond
+    /// twice [`checkpoint_every`](crate::DatabaseOptions::checkpoint_every) changes fail with that error.
+    pub checkpoint_failure: Option<String>,
+    /// The oldest transaction with changes that has not ended, if there is one.
+    pub oldest_transaction: Option<OpenTransaction>,
+}
+
+/// A transaction that keeps the log from becoming shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTransaction {
+    /// The time since its first change.
+    pub age: Duration,
+    /// The length of the log since then, in bytes.
+    pub log_bytes: u64,
 }
 
 /// What a database that was opened read-only has lost. Its content is not the state after any transaction.
@@ -135,15 +151,15 @@ pub(crate) struct DatabaseInner {
     read_only_state: Option<ReadOnlyState>,
 }
 
-/// Transactions with records in the log that recovery would need, each with the position of the first.
+/// Transactions with records in the log that recovery would need, each with the position and the time of the first.
 #[derive(Debug, Default)]
-pub(crate) struct LiveTransactions(Mutex<BTreeMap<TxnId, Position>>);
+pub(crate) struct LiveTransactions(Mutex<BTreeMap<TxnId, (Position, Instant)>>);
 
 impl LiveTransactions {
     /// The transaction is about to append its first record.
     pub(crate) fn begin(&self, txn: TxnId, wal: &Wal) {
         let mut firsts = self.0.lock();
-        firsts.entry(txn).or_insert_with(|| wal.end_lsn());
+        firsts.entry(txn).or_insert_with(|| (wal.end_lsn(), Instant::now()));
     }
 
     /// The log has the record that ends the transaction.
@@ -153,11 +169,11 @@ impl LiveTransactions {
 
     /// No record from this position on is given up until `txn`, which has none, ends.
     pub(crate) fn keep(&self, txn: TxnId, from: Position) {
-        self.0.lock().insert(txn, from);
+        self.0.lock().insert(txn, (from, Instant::now()));
     }
 
-    /// The position of the first record of any live transaction.
-    pub(crate) fn first(&self) -> Option<Position> {
+    /// The position and the time of the first record of any live transaction.
+    pub(crate) fn oldest(&self) -> Option<(Position, Instant)> {
         self.0.lock().values().min().copied()
     }
 }
@@ -558,6 +574,11 @@ impl Database {
             commits: inner.commits.load(Ordering::Relaxed),
             rollbacks: inner.rollbacks.load(Ordering::Relaxed),
             checkpoints: inner.checkpoints.taken(),
+            checkpoint_failure: inner.checkpoints.failure(),
+            oldest_transaction: inner.live.oldest().map(|(first, since)| OpenTransaction {
+                age: since.elapsed(),
+                log_bytes: inner.tree.wal.end_lsn().saturating_sub(first),
+            }),
         }
     }
 

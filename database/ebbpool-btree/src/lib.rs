@@ -44,7 +44,7 @@ pub mod fuzzing {
 
 pub use backup::Backup;
 pub use check::{CheckFinding, CheckReport};
-pub use database::{Database, DatabaseStats, LostData};
+pub use database::{Database, DatabaseStats, LostData, OpenTransaction};
 #[cfg(not(feature = "simulation"))]
 pub use ebbpool;
 pub use error::DatabaseError;

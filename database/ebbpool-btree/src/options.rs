@@ -120,7 +120,9 @@ impl DatabaseOptions {
         self
     }
 
-    /// The database takes a checkpoint after each `bytes` of log: 4096 at least, by default 64 MiB.
+    /// The database takes a checkpoint after each `bytes` of log: 4096 at least, by default 64 MiB. Beyond twice as many
+    /// bytes changes wait for the checkpoint, and fail with its error if it fails. An open transaction keeps all log since
+    /// its first change, however long that is ([`DatabaseStats::oldest_transaction`](crate::DatabaseStats)).
     pub fn checkpoint_every(mut self, bytes: u64) -> Self {
         self.checkpoint_every = bytes;
         self

@@ -312,6 +312,7 @@ impl<'d> Transaction<'d> {
     /// Runs an operation, and undoes its changes if it fails.
     fn all_or_nothing<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
         self.check_open()?;
+        self.inner.keep_log_short()?;
         self.inner.tree.pool.throttle();
         let _broken = self.inner.panic_guard();
         let (before, frees) = (self.chain.last, self.frees.len());

@@ -158,6 +158,8 @@ impl BenchStatistics<'_> {
             pages_written: activity.pages_written(),
             log_syncs: after.log_syncs - before.log_syncs,
             checkpoints: after.checkpoints - before.checkpoints,
+            checkpoint_failure: worked.checkpoint_failure.clone(),
+            oldest_transaction_seconds: worked.oldest_transaction.map(|oldest| oldest.age.as_secs_f64()),
             last_checkpoint_seconds: self.checkpoint.as_secs_f64(),
             bytes_read: activity.reads() * page_size,
             bytes_written: bytes.all(),

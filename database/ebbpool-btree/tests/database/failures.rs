@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ebbpool::PoolError;
 use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
-use ebbpool_btree::{Database, DatabaseError};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 
-use crate::parts::{all, open, options, parts};
+use crate::parts::{PAGE, all, open, options, parts};
 
 fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
@@ -193,4 +193,63 @@ fn pages_that_cannot_be_freed_after_a_commit_are_freed_later() {
     assert_eq!(database.check().unwrap().used, before);
     let mut database = reopened(&disk, database);
     assert_eq!(database.check().unwrap().used, before);
+}
+
+#[test]
+fn while_no_page_can_be_written_changes_fail_before_the_log_is_long() {
+    let disk = FaultyDisk::new(0);
+    let database = DatabaseOptions::new(4096).checkpoint_every(8 << 10).background(false).page_size(PAGE);
+    let database = database.open_on(parts(&disk)).unwrap();
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("torn").forever());
+    let put = |number: &u32| database.put(&key(*number), &[8; 50]);
+    let count = (0..10_000).take_while(|number| put(number).is_ok()).count();
+    let stats = database.stats();
+    assert!(count > 10 && stats.log_length < 20 << 10, "{count}, {stats:?}");
+    assert!(stats.checkpoint_failure.unwrap().contains("Input/output error"));
+    assert_eq!(database.get(&key(3)).unwrap().unwrap(), [8; 50]);
+    disk.heal();
+    // The outcome is its own, not that of a checkpoint before.
+    put(&0).unwrap();
+    assert_eq!(database.stats().checkpoint_failure, None);
+    database.close().unwrap();
+}
+
+/// A log on a fast device, pages on a slow one: threads put faster than checkpoints write.
+#[test]
+fn changes_wait_for_a_checkpoint_while_the_log_is_long() {
+    let disk = FaultyDisk::new(0);
+    disk.observe(|io| {
+        if io.file == "data" && io.operation == DiskOperation::Sync {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let every = 16 << 10;
+    let database = DatabaseOptions::new(1000).checkpoint_every(every).page_size(PAGE).durability(Durability::None);
+    let database = database.open_on(parts(&disk)).unwrap();
+    let longest = (0..20_000).map(|number: u32| {
+        database.put(&key(number * 7919 % 5000), &[8; 50]).unwrap();
+        database.stats().log_length
+    });
+    let longest = longest.max().unwrap();
+    assert!(longest < 6 * every, "{longest}");
+}
+
+#[test]
+fn the_oldest_open_transaction_is_in_the_statistics() {
+    let disk = FaultyDisk::new(0);
+    let database = open(&disk).unwrap();
+    let mut reader = database.begin();
+    reader.get_for_update(b"a").unwrap();
+    assert_eq!(database.stats().oldest_transaction, None);
+    let mut open = database.begin();
+    open.put(b"b", b"1").unwrap();
+    for number in 0..1000 {
+        database.put(&key(number % 10), &[8; 50]).unwrap();
+    }
+    let stats = database.stats();
+    let oldest = stats.oldest_transaction.unwrap();
+    // It keeps the log, and no change waits for it.
+    assert!(oldest.log_bytes > 80_000 && stats.log_length >= oldest.log_bytes, "{stats:?}");
+    open.rollback().unwrap();
+    assert_eq!(database.stats().oldest_transaction, None);
 }

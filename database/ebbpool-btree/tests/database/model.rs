@@ -427,7 +427,8 @@ fn a_long_transaction_can_be_rolled_back_completely() {
 fn pages_may_be_freed_during_a_checkpoint() {
     for seed in 0..20 {
         let disk = FaultyDisk::new(0);
-        let one_by_one = options().pool(|pool| pool.batch(1));
+        // The changes below do not wait for the checkpoint that is under way.
+        let one_by_one = options().checkpoint_every(1 << 20).pool(|pool| pool.batch(1));
         let mut database = one_by_one.open_on(parts(&disk)).unwrap();
         let key = |number: u16| number.to_be_bytes().to_vec();
         let records = (0..100).map(|number| Ok::<_, DatabaseError>((key(number), vec![1; 40])));

@@ -61,6 +61,12 @@ pub(super) struct BenchReport {
     pub(super) log_syncs: u64,
     #[schemars(extend("x-role" = "measured"))]
     pub(super) checkpoints: u64,
+    /// Why the latest checkpoint before the end had failed; null if it had not.
+    #[schemars(extend("x-role" = "measured"))]
+    pub(super) checkpoint_failure: Option<String>,
+    /// The age of the oldest open transaction with changes at the end; null if there was none.
+    #[schemars(extend("x-role" = "measured"))]
+    pub(super) oldest_transaction_seconds: Option<f64>,
     #[schemars(extend("x-role" = "measured"))]
     pub(super) last_checkpoint_seconds: f64,
     #[schemars(extend("x-role" = "measured"))]
