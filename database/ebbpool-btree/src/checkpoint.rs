@@ -224,7 +224,7 @@ impl DatabaseInner {
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let end = wal.end_lsn();
         self.checkpoints.tried_at.store(end, Ordering::Relaxed);
-        if latest.is_some_and(|checkpoint| checkpoint.covers_all(end)) {
+        if latest.is_some_and(|checkpoint| checkpoint.covers_all(end)) && !wal.is_full() {
             return Ok(());
         }
         recovery::renew_first_page(&self.tree)?;

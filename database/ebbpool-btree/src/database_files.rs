@@ -153,6 +153,10 @@ impl LogFile for SharedLogFile {
         self.0.write_at(offset, bytes)
     }
 
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        self.0.reserve(from, to)
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
     }

@@ -2,10 +2,13 @@
 //! such as a read that failed or a lack of frames, does not end that work: it goes on with a later call, in the checkpoint
 //! thread, or when the database is closed. Until then the keys stay locked, and the log keeps the records.
 
+use ebbpool::Lsn;
+
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
 use crate::locks::HeldLocks;
-use crate::log::TxnId;
+use crate::log::{PromisedRoom, TxnId};
+use crate::options::Durability;
 use crate::rollback::UnfinishedTransaction;
 
 /// How often in a row the work is tried.
@@ -16,45 +19,83 @@ pub(crate) struct EndedTransaction {
     pub(crate) txn: TxnId,
     pub(crate) left: UnfinishedTransaction,
     pub(crate) held: HeldLocks,
+    /// How durable its commit has to be before its keys are unlocked, and where the commit ends.
+    pub(crate) commit: Option<(Durability, Lsn)>,
+    /// The room in the log that is kept for its rollback.
+    pub(crate) room: u64,
+}
+
+impl EndedTransaction {
+    fn finish(&mut self, inner: &DatabaseInner) -> Result<(), DatabaseError> {
+        let tree = &inner.tree;
+        if let Some((durability, lsn)) = self.commit {
+            match durability {
+                Durability::None => {}
+                Durability::Buffered => tree.wal.write()?,
+                Durability::Synced => tree.wal.sync(lsn)?,
+            }
+            self.commit = None;
+            inner.locks.release(std::mem::take(&mut self.held), false);
+        }
+        self.left.finish(tree, self.txn).map(drop)
+    }
 }
 
 impl DatabaseInner {
-    /// Repeats work that goes on where it stopped, while its error may pass.
-    ///
-    /// # Errors
-    ///
-    /// The last error, or [`DatabaseError::Broken`] if it does not pass.
-    pub(crate) fn patiently<R>(
+    /// Repeats work that goes on where it stopped, while its error may pass. One that does not pass breaks the database.
+    pub(crate) fn patiently(
         &self,
         what: &str,
-        mut work: impl FnMut() -> Result<R, DatabaseError>,
-    ) -> Result<R, DatabaseError> {
+        mut work: impl FnMut() -> Result<(), DatabaseError>,
+    ) -> Result<(), DatabaseError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match work() {
-                Err(error) if !error.may_pass() || self.tree.wal.has_failed() => return Err(self.break_with(what, &error)),
-                Err(error) if tries < TRIES => tracing::debug!(%error, "{what}, and it is tried again"),
-                outcome => return outcome,
+            let outcome = work();
+            match &outcome {
+                Err(error) if !error.may_pass() || self.tree.wal.has_failed() => _ = self.break_with(what, error),
+                Err(_) if tries < TRIES => continue,
+                _ => {}
             }
+            return outcome;
         }
     }
 
     /// Does the work that a transaction has left, and releases its locks. After an error that may pass it is done later.
+    ///
+    /// # Errors
+    ///
+    /// Why it has not committed or is not rolled back yet. A committed transaction whose pages are not freed is no error.
     pub(crate) fn end(&self, mut ended: EndedTransaction) -> Result<(), DatabaseError> {
-        let txn = ended.txn;
         let what = "the end of a transaction cannot be completed";
-        if let Err(error) = self.patiently(what, || ended.left.finish(&self.tree, txn)) {
-            if !matches!(error, DatabaseError::Broken(_)) {
-                tracing::warn!(%error, "{what} yet");
-                self.ended.lock().push(ended);
-                self.checkpoints.wake();
-            }
-            return Err(error);
+        let Err(error) = self.patiently(what, || ended.finish(self)) else {
+            self.live.end(ended.txn);
+            self.tree.wal.release_room(ended.room);
+            self.locks.release(ended.held, true);
+            return Ok(());
+        };
+        let undecided = ended.commit.is_some() || ended.left.is_rollback();
+        if self.check_writable().is_ok() {
+            tracing::warn!(%error, "{what} yet");
+            self.ended.lock().push(ended);
+            self.checkpoints.wake();
         }
-        self.live.end(txn);
-        self.locks.release(ended.held, true);
-        Ok(())
+        match undecided {
+            true => Err(error),
+            false => Ok(()),
+        }
+    }
+
+    /// Promises an operation room for `bytes` of log. On a full disk a checkpoint makes room if it can.
+    pub(crate) fn room_for(&self, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
+        let wal = &*self.tree.wal;
+        match wal.promise_room(bytes) {
+            Err(full @ DatabaseError::Full { .. }) => match self.checkpoint() {
+                Ok(()) => wal.promise_room(bytes),
+                Err(_) => Err(self.check_writable().err().unwrap_or(full)),
+            },
+            outcome => outcome,
+        }
     }
 
     /// Goes on with the work of ended transactions. The caller holds no latch.

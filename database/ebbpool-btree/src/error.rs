@@ -58,8 +58,15 @@ pub enum DatabaseError {
         /// The system's error.
         source: io::Error,
     },
-    /// The log could not be written or read. After a failed write or sync the database commits nothing
-    /// more. Reopen it: opening recovers it.
+    /// There is no room for the log: the disk is full, or a limit is reached. A change that fails with it has changed
+    /// nothing; reads and, as far as a checkpoint makes room, deletions go on.
+    #[error("the log has no room: {source}; free some on the disk, or delete records")]
+    Full {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The log could not be written or read. After a failed sync the database commits nothing more. Reopen it: opening
+    /// recovers it. A write is repeated by later calls.
     #[error("the log cannot be {what}: {source}")]
     Log {
         /// The operation that failed, as a participle.
@@ -148,7 +155,7 @@ impl DatabaseError {
         use ebbpool::PoolError as Pool;
         match self {
             DatabaseError::Pool(Pool::Poisoned { .. } | Pool::Abandoned { .. } | Pool::WriteAhead { .. }) => false,
-            DatabaseError::Pool(_) => true,
+            DatabaseError::Pool(_) | DatabaseError::Full { .. } => true,
             DatabaseError::Log { source, .. } => source.kind() != io::ErrorKind::InvalidData,
             _ => false,
         }

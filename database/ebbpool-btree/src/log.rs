@@ -23,8 +23,8 @@
 //!    was synced without an error, and after a witness of that was written. No witness, commit or
 //!    checkpoint names a position that was not durable when it was written. So a log that ends before such
 //!    a position has lost records.
-//! 6. After a write or a sync that failed or panicked nothing more is logged and nothing more becomes
-//!    durable. The bytes that the sync may have dropped are written again or cut off, so that opening finds
+//! 6. After a sync that failed, or a write or a sync that panicked, nothing more is logged and nothing more becomes
+//!    durable. A write that failed is repeated at the same offset, before any other one. The bytes that the sync may have dropped are written again or cut off, so that opening finds
 //!    no record that a later crash could remove.
 //! 7. Opening cuts the current file off at the log's end before anything is appended, so that old bytes
 //!    there never continue the new records.
@@ -36,6 +36,7 @@ pub(crate) mod fuzzing;
 mod header;
 mod open;
 mod record;
+mod room;
 mod scan;
 mod tail;
 #[cfg(test)]
@@ -51,12 +52,14 @@ use ebbpool::{Log, Lsn};
 use crate::error::DatabaseError;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use header::LogHeader;
+use room::LogRoom;
 use scan::RecordReader;
 use tail::LogTail;
 use witness::Witness;
 
 pub use file::LogFile;
 pub(crate) use record::{Position, Record, TxnId, Undo};
+pub(crate) use room::PromisedRoom;
 
 /// A log begins here, so that no LSN is 0.
 pub(crate) const FIRST: Position = 64;
@@ -122,8 +125,16 @@ pub(crate) struct Wal {
     synced: Condvar,
     /// Changed only by the thread that holds `writer`.
     layout: RwLock<LogLayout>,
+    /// A turn whose header could not be written: the layout before, and where the log continues. Nothing is written until
+    /// it has been.
+    turning: Mutex<Option<(LogLayout, Position)>>,
     /// By file, its witness of how far the log was durable.
     witnesses: Mutex<[Witness; 2]>,
+    room: Mutex<LogRoom>,
+    /// There was no room for an operation since the log continued in the other file.
+    full: AtomicBool,
+    /// The latest write has failed.
+    unwritten: AtomicBool,
     /// What is missing, if the log was opened although it is damaged.
     lost: Option<LogLoss>,
     end: AtomicU64,
@@ -218,6 +229,7 @@ impl Wal {
         wal.bytes_written.store(2 * header::LENGTH, Ordering::Relaxed);
         wal.syncs.store(2, Ordering::Relaxed);
         wal.header_is_durable.store(true, Ordering::Relaxed);
+        (0..2).try_for_each(|file| wal.reserve_in(file).map(drop)).map_err(|source| wal.note_full(source))?;
         Ok(wal)
     }
 
@@ -260,7 +272,11 @@ impl Wal {
             syncing: Mutex::new(false),
             synced: Condvar::new(),
             layout: RwLock::new(layout),
+            turning: Mutex::default(),
             witnesses: Mutex::default(),
+            room: Mutex::default(),
+            full: AtomicBool::new(false),
+            unwritten: AtomicBool::new(false),
             lost: None,
             end: AtomicU64::new(end),
             durable: AtomicU64::new(end),
@@ -442,17 +458,21 @@ impl Wal {
     /// [`DatabaseError::Log`].
     pub(crate) fn truncate(&self, needed_from: Position) -> Result<(), DatabaseError> {
         let mut written = self.writer.lock();
-        self.check()?;
+        self.write_out(&mut written)?;
         let layout = *self.layout.read();
         let start = layout.current_start();
         // All records in the other file are before the current one's start (3).
         let other_is_free = needed_from >= start || layout.begin() == start;
-        if !other_is_free || self.end_lsn() - start <= self.turn_bytes {
+        let is_long = self.end_lsn() - start > self.turn_bytes || self.is_full();
+        if !other_is_free || !is_long {
             return Ok(());
         }
-        self.write_out(&mut written)?;
         self.sync_written(*written)?;
-        self.take_turn(layout, *written)
+        // Without the room that is promised the log stays where it is.
+        match self.reserve_in(layout.other()) {
+            Ok(_) => self.take_turn(layout, *written),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Hands over both files as they are at one moment, which is durable; the log does not turn meanwhile. Threads that commit wait only
@@ -532,18 +552,26 @@ impl Wal {
 
     fn write_out(&self, written: &mut Position) -> Result<(), DatabaseError> {
         self.check()?;
-        let Some((from, bytes)) = self.tail.lock().begin_write() else {
-            return Ok(());
-        };
-        let (file, offset) = self.layout.read().locate(from);
-        let unfinished = UnfinishedWrite(self);
-        let outcome = self.files[file].write_at(offset, &bytes);
-        unfinished.finish();
-        outcome.map_err(|error| self.fail("written", error))?;
-        let length = bytes.len() as u64;
-        self.bytes_written.fetch_add(length, Ordering::Relaxed);
-        *written = from + length;
-        self.tail.lock().end_write(bytes);
+        let turning = self.turning.lock().take();
+        if let Some((layout, start)) = turning {
+            self.take_turn(layout, start)?;
+        }
+        let end = self.end_lsn();
+        while *written < end {
+            let Some((from, bytes)) = self.tail.lock().begin_write() else {
+                break;
+            };
+            let (file, offset) = self.layout.read().locate(from);
+            let unfinished = UnfinishedWrite(self);
+            let outcome = repeated(|| self.files[file].write_at(offset, &bytes));
+            unfinished.finish();
+            self.unwritten.store(outcome.is_err(), Ordering::Relaxed);
+            outcome.map_err(unwritten)?;
+            let length = bytes.len() as u64;
+            self.bytes_written.fetch_add(length, Ordering::Relaxed);
+            *written = from + length;
+            self.tail.lock().end_write(bytes);
+        }
         Ok(())
     }
 
@@ -565,8 +593,7 @@ impl Wal {
 
     fn witness(&self, file: usize, durable: Lsn) -> Result<(), DatabaseError> {
         let witness = &mut self.witnesses.lock()[file];
-        let raised = witness.raise(&*self.files[file], durable, self.identity.number);
-        let bytes = raised.map_err(|error| self.fail("written", error))?;
+        let bytes = repeated(|| witness.raise(&*self.files[file], durable, self.identity.number)).map_err(unwritten)?;
         self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -607,8 +634,11 @@ impl Wal {
         let header = layout.header(self.identity);
         let file = &*self.files[layout.current];
         let bytes = header.encode();
-        let outcome = file.write_at(header.offset(), &bytes);
-        outcome.map_err(|error| self.fail("written", error))?;
+        // After a failure the header may be there, so no record may follow in the file that is still the current one.
+        if let Err(error) = repeated(|| file.write_at(header.offset(), &bytes)) {
+            *self.turning.lock() = Some((*self.layout.read(), start));
+            return Err(unwritten(error));
+        }
         self.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let Err(error) = self.sync_file(file) {
             // As in `renew`.
@@ -622,8 +652,23 @@ impl Wal {
             outcome => outcome.map(drop),
         };
         shortened.map_err(|error| self.fail("shortened", error))?;
+        // The blocks were reserved before, and cutting the file off may have freed some.
+        let blocks = self.reserve_in(layout.current).unwrap_or(0);
+        let mut room = self.room.lock();
         *self.layout.write() = layout;
+        room.end = start + blocks;
+        self.full.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// True if there was no room for an operation, so that a checkpoint should have the log continue in the other file.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    fn note_full(&self, source: io::Error) -> DatabaseError {
+        self.full.store(true, Ordering::Relaxed);
+        DatabaseError::Full { source }
     }
 
     /// True if nothing more is logged (6).
@@ -677,6 +722,20 @@ fn rewrite(file: &dyn LogFile, mut from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Repeats an operation at a fixed offset while it fails, but not for ever.
+fn repeated<R>(mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    operation().or_else(|_| operation()).or_else(|_| operation())
+}
+
+/// The error of a write that can be repeated.
+fn unwritten(source: io::Error) -> DatabaseError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match [FileTooLarge, QuotaExceeded, StorageFull].contains(&source.kind()) {
+        true => DatabaseError::Full { source },
+        false => DatabaseError::Log { what: "written", source },
+    }
+}
+
 fn unreadable(source: io::Error) -> DatabaseError {
     DatabaseError::Log { what: "read", source }
 }
@@ -688,7 +747,7 @@ impl Log for Wal {
 
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         self.sync(lsn).map_err(|error| match error {
-            DatabaseError::Log { source, .. } => source,
+            DatabaseError::Log { source, .. } | DatabaseError::Full { source } => source,
             other => io::Error::other(other),
         })
     }

@@ -36,7 +36,10 @@ impl UnfinishedTransaction {
             UnfinishedTransaction::Loser { from } => roll_back(tree, txn, from, None)?,
             UnfinishedTransaction::Freeing { pages, done } => free(tree, txn, pages, done).map(|()| 0)?,
         };
-        tree.wal.append(&Record::End { txn })?;
+        // A commit that frees nothing is the end.
+        if !matches!(self, UnfinishedTransaction::Freeing { pages, .. } if pages.is_empty()) {
+            tree.wal.append(&Record::End { txn })?;
+        }
         Ok(undone)
     }
 }

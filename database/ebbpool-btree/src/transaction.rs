@@ -18,10 +18,14 @@ use crate::page::cell::{Value, most_key_bytes};
 use crate::range::RecordRange;
 use crate::rollback::{self, UnfinishedTransaction};
 use crate::sync::Ordering;
-use crate::tree::{ChangeLogger, OldValue};
+use crate::tree::{ChangeLogger, OldValue, Tree};
 
 /// The length of the longest value in bytes.
 pub(crate) const LONGEST_VALUE: usize = 64 << 20;
+
+/// The most bytes of log that the end of a transaction takes, and the freeing of a page.
+const OF_END: u64 = 128;
+const OF_FREED_PAGE: u64 = 16;
 
 /// A transaction. Dropping it rolls it back.
 ///
@@ -45,6 +49,15 @@ struct RecordChain<'d> {
     last: Option<Position>,
     /// True if the log may have a record of it.
     begun: bool,
+    /// The room in the log that is kept for the end of the transaction.
+    room: u64,
+}
+
+impl RecordChain<'_> {
+    fn keep_room(&mut self, bytes: u64) {
+        self.inner.tree.wal.keep_room(bytes);
+        self.room += bytes;
+    }
 }
 
 impl ChangeLogger for RecordChain<'_> {
@@ -52,9 +65,11 @@ impl ChangeLogger for RecordChain<'_> {
         if !self.begun {
             self.inner.live.begin(self.txn, wal);
             self.begun = true;
+            self.keep_room(OF_END);
         }
         let appended = wal.append(&Record::Update { txn: self.txn, previous: self.last, undo, changes })?;
         self.last = Some(appended.position);
+        self.keep_room(appended.lsn - appended.position);
         Ok(appended.lsn)
     }
 }
@@ -63,7 +78,7 @@ impl<'d> Transaction<'d> {
     pub(crate) fn new(inner: &'d DatabaseInner, txn: TxnId) -> Self {
         Transaction {
             inner,
-            chain: RecordChain { inner, txn, last: None, begun: false },
+            chain: RecordChain { inner, txn, last: None, begun: false, room: 0 },
             held: HeldLocks::default(),
             frees: Vec::new(),
             ended: false,
@@ -134,6 +149,7 @@ impl<'d> Transaction<'d> {
         self.all_or_nothing(|this| {
             this.lock(key)?;
             let locks = &this.inner.locks;
+            let _room = this.inner.room_for(log_of(0, &this.inner.tree))?;
             let _admitted = this.inner.tree.admission.enter();
             let announced = locks.removing(this.chain.txn, key, &mut this.held);
             let removed = this.inner.tree.remove(key, &mut this.chain);
@@ -237,6 +253,7 @@ impl<'d> Transaction<'d> {
             }
         };
         tree.pool.throttle();
+        let _room = self.inner.room_for(log_of(0, tree))?;
         let _admitted = tree.admission.enter();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
         Ok(stopped.unwrap_or_else(|| next.map_or(UpdateStep::End, UpdateStep::Leaf)))
@@ -287,6 +304,7 @@ impl<'d> Transaction<'d> {
 
     fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let tree = &self.inner.tree;
+        let _room = self.inner.room_for(log_of(key.len() + value.len(), tree))?;
         let _admitted = tree.admission.enter();
         let value = match tree.overflows(key, value) {
             true => tree.store(value, &mut self.chain)?,
@@ -304,7 +322,9 @@ impl<'d> Transaction<'d> {
     /// Notes the pages of a replaced value. They remain unchanged until the transaction has committed.
     fn free_at_commit(&mut self, old: OldValue) -> Result<(), DatabaseError> {
         if let OldValue::Overflow { first } = old {
-            self.frees.extend(self.inner.tree.overflow_pages(first)?);
+            let pages = self.inner.tree.overflow_pages(first)?;
+            self.chain.keep_room(pages.len() as u64 * OF_FREED_PAGE);
+            self.frees.extend(pages);
         }
         Ok(())
     }
@@ -321,7 +341,7 @@ impl<'d> Transaction<'d> {
             self.frees.truncate(frees);
             Locks::operation_undone(&mut self.held);
             let RecordChain { txn, last, .. } = &mut self.chain;
-            let undo = || rollback::roll_back(&self.inner.tree, *txn, last, before);
+            let undo = || rollback::roll_back(&self.inner.tree, *txn, last, before).map(drop);
             if let Err(error) = self.inner.patiently("an operation cannot be undone", undo) {
                 self.why = error.to_string();
                 // If that fails too, it is done later.
@@ -348,8 +368,10 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     ///
-    /// After [`DatabaseError::Log`] it is not known whether the transaction has committed until the database is
-    /// reopened, and until then its keys stay locked. After [`DatabaseError::Broken`] it has not committed.
+    /// After [`DatabaseError::Log`] or [`DatabaseError::Full`] the log has the commit in memory and could not write it: later
+    /// calls try again, and its keys stay locked until then. If the log has failed, it is not known whether the transaction
+    /// has committed until the database is reopened. After [`DatabaseError::Broken`] and [`DatabaseError::RolledBack`] it
+    /// has not committed.
     pub fn commit(self) -> Result<(), DatabaseError> {
         let durability = self.inner.durability;
         self.commit_as(durability)
@@ -364,9 +386,9 @@ impl<'d> Transaction<'d> {
             // From here on the transaction cannot be rolled back.
             self.ended = true;
             let _broken = self.inner.panic_guard();
-            let made = self.append_commit(durability);
-            made.inspect_err(|error| _ = self.inner.break_with("a commit failed", error))?;
-            self.clean_up();
+            let lsn = self.append_commit().map_err(|error| self.inner.break_with("a commit failed", &error))?;
+            let left = UnfinishedTransaction::Freeing { pages: std::mem::take(&mut self.frees), done: 0 };
+            self.inner.end(self.ended_with(left, Some((durability, lsn))))?;
         } else {
             self.end_without_commit()?;
         }
@@ -375,46 +397,32 @@ impl<'d> Transaction<'d> {
         Ok(())
     }
 
-    fn append_commit(&mut self, durability: Durability) -> Result<(), DatabaseError> {
+    fn append_commit(&mut self) -> Result<Lsn, DatabaseError> {
         let wal = &*self.inner.tree.wal;
         // In order, so that neighbouring pages are freed together.
         self.frees.sort_unstable();
-        let appended =
-            wal.append(&Record::Commit { txn: self.chain.txn, durable: wal.durable_lsn(), frees: self.frees.clone() })?;
-        match durability {
-            Durability::None => Ok(()),
-            Durability::Buffered => wal.write(),
-            Durability::Synced => wal.sync(appended.lsn),
-        }
-    }
-
-    /// The work after the commit, whose errors do not undo the commit.
-    fn clean_up(&mut self) {
-        let (txn, pages) = (self.chain.txn, std::mem::take(&mut self.frees));
-        self.inner.locks.release(std::mem::take(&mut self.held), false);
-        match pages.is_empty() {
-            true => self.inner.live.end(txn),
-            // What fails is done later. Until then the transaction counts as live, so that the log keeps its commit.
-            false => {
-                let left = UnfinishedTransaction::Freeing { pages, done: 0 };
-                let _ = self.inner.end(EndedTransaction { txn, left, held: HeldLocks::default() });
-            }
-        }
+        let record = Record::Commit { txn: self.chain.txn, durable: wal.durable_lsn(), frees: self.frees.clone() };
+        Ok(wal.append(&record)?.lsn)
     }
 
     /// Ends a transaction, and undoes its changes if there are any.
     fn end_without_commit(&mut self) -> Result<(), DatabaseError> {
         self.ended = true;
-        let (txn, held) = (self.chain.txn, std::mem::take(&mut self.held));
         if !self.chain.begun {
-            self.inner.locks.release(held, true);
+            self.inner.locks.release(std::mem::take(&mut self.held), true);
             return Ok(());
         }
         // In a broken database the chain may lack a record of the log, or a page a change; recovery undoes them.
         self.inner.check_writable()?;
         let _broken = self.inner.panic_guard();
-        let left = UnfinishedTransaction::Loser { from: self.chain.last };
-        self.inner.end(EndedTransaction { txn, left, held })
+        let ended = self.ended_with(UnfinishedTransaction::Loser { from: self.chain.last }, None);
+        let outcome = self.inner.end(ended);
+        outcome.map_err(|error| self.inner.check_writable().err().unwrap_or(error))
+    }
+
+    fn ended_with(&mut self, left: UnfinishedTransaction, commit: Option<(Durability, Lsn)>) -> EndedTransaction {
+        let RecordChain { txn, room, .. } = self.chain;
+        EndedTransaction { txn, left, held: std::mem::take(&mut self.held), commit, room }
     }
 
     /// Undoes all changes of the transaction.
@@ -457,6 +465,13 @@ impl Drop for Transaction<'_> {
             let _ = self.roll_back_all();
         }
     }
+}
+
+/// The most bytes that an operation logs, with what its rollback logs: those of its key and value, also as the value's
+/// pages, and splits or merges at each level, or the records of one leaf.
+fn log_of(bytes: usize, tree: &Tree) -> u64 {
+    let page = tree.pool.payload_size();
+    (bytes * 3 + bytes / page * 256 + page * 16) as u64
 }
 
 /// How far an update of a range has come.

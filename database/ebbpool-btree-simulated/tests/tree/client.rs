@@ -69,6 +69,7 @@ impl Client {
                 Pool::Read { .. } | Pool::Write { .. } | Pool::Log { .. } | Pool::Grow { .. } | Pool::Storage { .. },
             )
             | DatabaseError::Log { .. }
+            | DatabaseError::Full { .. }
             | DatabaseError::RolledBack(_) => set(&self.faults.any),
             DatabaseError::Broken(_) => set(&self.faults.any) && self.may_break,
             DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => set(&self.faults.flipped),
@@ -182,8 +183,9 @@ impl Client {
             }
             Err(error) => {
                 // After any other error it is undecided whether the transaction has committed.
-                if matches!(error, DatabaseError::Broken(_)) {
-                    self.model.refused(number);
+                match error {
+                    DatabaseError::Broken(_) => self.model.refused(number),
+                    _ => self.model.late(number),
                 }
                 self.judge(&error)?;
             }

@@ -2,7 +2,7 @@
 
 use ebbpool::{OperationCosts, PoolError, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, FaultyFile, page_lsn};
@@ -49,11 +49,24 @@ pub fn run(case: &Arc<Case>) -> Tally {
     world.tally()
 }
 
-/// A slow file of the log, whose syncs fail.
+/// A slow file of the log, whose syncs fail, and whose writes and reservations fail some times in a row.
 struct TroubledLog {
     file: FaultyFile,
+    left_to_fail: AtomicU64,
     fault_rates: FaultRates,
     faults: Arc<FaultLog>,
+}
+
+impl TroubledLog {
+    fn fails_for_a_while(&self, one_in: u64) -> bool {
+        let fails = one_in > 0 && (self.left_to_fail.load(Ordering::SeqCst) > 0 || random().is_multiple_of(one_in));
+        if !fails || self.file.len().is_err() || !self.faults.happens() {
+            return false;
+        }
+        let before = self.left_to_fail.load(Ordering::SeqCst);
+        self.left_to_fail.store(before.checked_sub(1).unwrap_or_else(|| random() % 20), Ordering::SeqCst);
+        true
+    }
 }
 
 impl LogFile for TroubledLog {
@@ -67,7 +80,21 @@ impl LogFile for TroubledLog {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         self.fault_rates.pause();
-        self.file.write_at(offset, bytes)
+        let FaultRates { write_error, full, .. } = self.fault_rates;
+        if self.fails_for_a_while(write_error) {
+            return Err(std::io::Error::from_raw_os_error(ebbpool::storage::EIO));
+        }
+        match self.fails_for_a_while(full) {
+            true => Err(std::io::Error::from_raw_os_error(ebbpool::storage::ENOSPC)),
+            false => self.file.write_at(offset, bytes),
+        }
+    }
+
+    fn reserve(&self, _from: u64, _to: u64) -> std::io::Result<()> {
+        match self.fails_for_a_while(self.fault_rates.full) {
+            true => Err(std::io::Error::from_raw_os_error(ebbpool::storage::ENOSPC)),
+            false => Ok(()),
+        }
     }
 
     fn set_len(&self, length: u64) -> std::io::Result<()> {
@@ -160,7 +187,12 @@ impl World {
             lock: lock.take(),
         };
         let log = |name| -> Box<dyn LogFile> {
-            Box::new(TroubledLog { file: disk.bytes(name), fault_rates, faults: Arc::clone(faults) })
+            Box::new(TroubledLog {
+                file: disk.bytes(name),
+                left_to_fail: AtomicU64::new(0),
+                fault_rates,
+                faults: Arc::clone(faults),
+            })
         };
         DatabaseParts {
             pages: Box::new(pages("data")),
@@ -271,6 +303,12 @@ impl World {
         let mut database = Arc::into_inner(database).expect("all clients have ended");
         if self.disk.is_off() {
             return Err(StopReason::PowerOff);
+        }
+        if count > 0 && !life.may_break() {
+            // What was left to be written, or to be undone, passes now.
+            let now = self.model.now();
+            self.succeeds("a checkpoint after the faults", database.checkpoint())?;
+            self.model.written_late(now);
         }
         if count > 0 && life.may_break() {
             // The faults explain further errors, and the next life checks the content.

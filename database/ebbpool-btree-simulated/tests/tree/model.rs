@@ -18,6 +18,8 @@ struct Commit {
     returned: Option<u64>,
     /// True if the commit survives every crash.
     durable: bool,
+    /// True if the log had it and could not be written.
+    late: bool,
 }
 
 #[derive(Default)]
@@ -102,7 +104,7 @@ impl Model {
     pub fn commit(&self, effects: Effects) -> usize {
         let mut state = self.state();
         state.clock += 1;
-        state.commits.push(Commit { effects, returned: None, durable: false });
+        state.commits.push(Commit { effects, returned: None, durable: false, late: false });
         state.commits.len() - 1
     }
 
@@ -119,6 +121,18 @@ impl Model {
     /// Notes that a commit had no effect.
     pub fn refused(&self, number: usize) {
         self.state().commits[number].effects.clear();
+    }
+
+    /// Notes that the log has a commit, and could not be written.
+    pub fn late(&self, number: usize) {
+        self.state().commits[number].late = true;
+    }
+
+    /// Notes that the log has been written since then.
+    pub fn written_late(&self, then: u64) {
+        for commit in self.state().commits.iter_mut().filter(|commit| commit.late) {
+            commit.returned = Some(then);
+        }
     }
 
     pub fn now(&self) -> u64 {

@@ -24,6 +24,13 @@ pub trait LogFile: Send + Sync {
     /// Writes all of the bytes from an offset on.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Reserves blocks between two offsets and leaves the length as it is, so that later writes there find room. Does
+    /// nothing if the file cannot do that; then a full disk shows when the log is written.
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        let _ = (from, to);
+        Ok(())
+    }
+
     /// Sets the file's length in bytes.
     fn set_len(&self, length: u64) -> io::Result<()>;
 
@@ -51,6 +58,21 @@ impl LogFile for File {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_all_at(bytes, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        loop {
+            let outcome = fallocate(self, FallocateFlags::KEEP_SIZE, from, to.saturating_sub(from).max(1));
+            match outcome.map_err(io::Error::from) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput].contains(&error.kind()) => {
+                    return Ok(());
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

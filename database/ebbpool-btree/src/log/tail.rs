@@ -15,7 +15,7 @@ pub(super) struct LogTail {
     /// The position at which the buffer begins.
     from: Position,
     bytes: Vec<u8>,
-    /// The bytes that are being written, and the position at which they begin.
+    /// The bytes that are being written, or whose write has failed, and the position at which they begin.
     in_flight: Option<(Position, Arc<Vec<u8>>)>,
     /// An empty buffer whose memory is used again.
     spare: Vec<u8>,
@@ -37,11 +37,11 @@ impl LogTail {
         Ok((position, position + length as u64))
     }
 
-    /// Returns the bytes to be written, which can be read here until [`end_write`](Self::end_write).
-    /// Nothing if there are none.
+    /// Returns the bytes to be written, which can be read here until [`end_write`](Self::end_write): those whose write
+    /// has failed come first, again at the same position. Nothing if there are none.
     pub(super) fn begin_write(&mut self) -> Option<(Position, Arc<Vec<u8>>)> {
-        if self.bytes.is_empty() {
-            return None;
+        if self.in_flight.is_some() || self.bytes.is_empty() {
+            return self.in_flight.clone();
         }
         let spare = std::mem::take(&mut self.spare);
         let bytes = Arc::new(std::mem::replace(&mut self.bytes, spare));

@@ -2,11 +2,12 @@
 //! uncommitted changes, and is whole again after it is reopened.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebbpool::PoolError;
-use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
-use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile};
 
 use crate::parts::{PAGE, all, open, options, parts};
 
@@ -45,12 +46,8 @@ fn reopened(disk: &FaultyDisk, database: Database) -> Database {
 
 #[test]
 fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() {
-    let faults: [fn() -> Fault; 3] = [
-        || Fault::failing(DiskOperation::Sync, EIO),
-        || Fault::sync_that_drops(EIO),
-        || Fault::failing(DiskOperation::Write, EIO),
-    ];
-    for (fault, crash) in faults.into_iter().zip([false, true, false]) {
+    let faults: [fn() -> Fault; 2] = [|| Fault::failing(DiskOperation::Sync, EIO), || Fault::sync_that_drops(EIO)];
+    for (fault, crash) in faults.into_iter().zip([false, true]) {
         let disk = FaultyDisk::new(3);
         let database = filled(&disk);
         database.put(&key(1), b"before").unwrap();
@@ -82,6 +79,112 @@ fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() 
         assert_eq!(database.get(&key(2)).unwrap().unwrap(), [7; 50]);
         database.put(&key(6), b"").unwrap();
     }
+}
+
+/// Writes of the log fail for a while, as on a full disk where no blocks can be reserved.
+#[test]
+fn a_commit_that_cannot_be_written_is_written_later() {
+    for durability in [Durability::Buffered, Durability::Synced] {
+        let disk = FaultyDisk::new(3);
+        let database = options().durability(durability).lock_patience(Duration::ZERO).open_on(parts(&disk)).unwrap();
+        (0..100).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
+        for log in ["log0", "log1"] {
+            disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).in_file(log).forever());
+        }
+        let is_full = |outcome| matches!(outcome, Err(DatabaseError::Full { .. }));
+        assert!(is_full(database.put(&key(3), b"new")));
+        assert!(is_full(database.put(&key(4), b"new")) && is_full(database.delete(&key(5)).map(drop)));
+        // It is not decided whether this one is committed, and that one is not.
+        assert!(matches!(database.get(&key(3)), Err(DatabaseError::Conflict { .. })));
+        assert_eq!(database.get(&key(4)).unwrap().unwrap(), [7; 50]);
+        disk.heal();
+        assert_eq!(database.get(&key(3)).unwrap().unwrap(), b"new");
+        database.put(&key(4), b"new").unwrap();
+        let database = reopened(&disk, database);
+        assert_eq!([3, 4, 5].map(|number| database.get(&key(number)).unwrap().unwrap().len()), [3, 3, 50]);
+    }
+}
+
+/// A file of the log on a disk with room for a number of bytes, which both files share.
+struct RoomyFile {
+    file: FaultyFile,
+    which: usize,
+    /// The ends of the blocks of both files, and how many bytes there may be.
+    blocks: Arc<Mutex<([u64; 2], u64)>>,
+}
+
+impl LogFile for RoomyFile {
+    fn len(&self) -> std::io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.reserve(offset, offset + bytes.len() as u64)?;
+        self.file.write_at(offset, bytes)
+    }
+
+    fn reserve(&self, _from: u64, to: u64) -> std::io::Result<()> {
+        let (ends, room) = &mut *self.blocks.lock().unwrap();
+        if to > ends[self.which] {
+            if to + ends[1 - self.which] > *room {
+                return Err(std::io::Error::from_raw_os_error(ENOSPC));
+            }
+            ends[self.which] = to;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> std::io::Result<()> {
+        let ends = &mut self.blocks.lock().unwrap().0;
+        ends[self.which] = ends[self.which].min(length);
+        self.file.set_len(length)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        self.file.sync()
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_change_that_has_no_room() {
+    let disk = FaultyDisk::new(5);
+    let blocks = Arc::new(Mutex::new(([0; 2], 1 << 20)));
+    let open = || {
+        let file = |which: usize| {
+            let file = disk.bytes(["log0", "log1"][which]);
+            Box::new(RoomyFile { file, which, blocks: Arc::clone(&blocks) }) as _
+        };
+        let parts = DatabaseParts { log: [file(0), file(1)], ..parts(&disk) };
+        DatabaseOptions::new(32).background(false).open_on(parts)
+    };
+    let database = open().unwrap();
+    (0..2000).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
+    // From here on no block can be had.
+    {
+        let (ends, room) = &mut *blocks.lock().unwrap();
+        *room = ends.iter().sum();
+    }
+    let before = all(&database);
+    let mut large = database.begin();
+    let error = (0..).find_map(|number| large.put(&key(number), &[8; 60]).err()).unwrap();
+    assert!(matches!(error, DatabaseError::Full { .. }), "{error}");
+    // There is room for its rollback, then for others, since a checkpoint makes room.
+    assert!(database.put(b"other", b"").is_err());
+    large.rollback().unwrap();
+    assert_eq!(all(&database), before);
+    drop(database);
+    let mut database = open().unwrap();
+    for number in 0..2000 {
+        assert!(database.delete(&key(number)).unwrap());
+    }
+    assert!(all(&database).is_empty() && database.check().unwrap().findings.is_empty());
+    database.put(b"a", b"1").unwrap();
+    database.close().unwrap();
+    assert_eq!(all(&open().unwrap()).len(), 1);
 }
 
 #[test]

@@ -102,13 +102,32 @@ fn a_record_that_is_too_long_is_refused_and_later_ones_are_appended() {
 }
 
 #[test]
-fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
-    for fault in [
-        Fault::failing(DiskOperation::Write, ENOSPC),
-        Fault::torn_write(EIO),
-        Fault::failing(DiskOperation::Sync, EIO),
-        Fault::sync_that_drops(EIO),
-    ] {
+fn a_write_that_failed_is_repeated_at_its_place() {
+    for fault in [Fault::failing(DiskOperation::Write, ENOSPC), Fault::torn_write(EIO)] {
+        let disk = FaultyDisk::new(0);
+        let wal = create(&disk, 1000).unwrap();
+        let mut appended = vec![append(&wal, &update(1, b"key")).unwrap()];
+        wal.sync(appended[0].1).unwrap();
+        appended.push(append(&wal, &update(2, &[2; 3000])).unwrap());
+        disk.inject(fault.forever());
+        assert!(wal.sync(appended[1].1).is_err() && wal.write().is_err());
+        appended.push(append(&wal, &update(3, b"key")).unwrap());
+        assert!(wal.sync(appended[2].1).is_err() && !wal.has_failed());
+        assert_eq!(wal.durable_lsn(), appended[0].1);
+        for (position, _, txn) in appended.clone() {
+            assert_eq!(number(&wal.read(position, &mut Vec::new()).unwrap()), txn);
+        }
+        disk.heal();
+        wal.sync(appended[2].1).unwrap();
+        disk.crash(0);
+        disk.restart();
+        assert_eq!(found(&open(&disk, 1000).unwrap()), appended);
+    }
+}
+
+#[test]
+fn nothing_is_logged_after_a_sync_that_failed() {
+    for fault in [Fault::failing(DiskOperation::Sync, EIO), Fault::sync_that_drops(EIO)] {
         let disk = FaultyDisk::new(0);
         let wal = create(&disk, 1000).unwrap();
         let durable = append(&wal, &update(1, b"key")).unwrap();

@@ -1,5 +1,6 @@
 //! Failing storage and log: an operation either succeeds or changes nothing.
 
+use ebbpool::Log;
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault};
 
 use super::fixture::{Fixture, TransactionLogger, put};
@@ -92,8 +93,8 @@ fn a_failing_log_changes_nothing() {
     }
     let pages = fixture.tree.pool.allocate().unwrap().page();
     fixture.tree.pool.free(pages).unwrap();
-    fixture.disk.inject(Fault::failing(DiskOperation::Write, EIO).in_file("log0").forever());
-    fixture.tree.wal.write().unwrap_err();
+    fixture.disk.inject(Fault::failing(DiskOperation::Sync, EIO).in_file("log0").forever());
+    fixture.tree.wal.sync(fixture.tree.wal.end_lsn()).unwrap_err();
     for number in 0..200 {
         let logger = &mut TransactionLogger::default();
         // In place, with splits, and of several pages.

@@ -1,0 +1,92 @@
+//! Room for the log on the disk: blocks are reserved ahead, so that a full disk is an error of the operation that needs
+//! more, before it changes anything, and not of a write that the log depends on.
+//!
+//! Each operation is promised as many bytes as it may log; a transaction keeps a promise for its rollback, and besides
+//! there is always room for a checkpoint. Commits, rollbacks and checkpoints therefore need not ask.
+
+use std::io;
+
+use ebbpool::Log;
+
+use super::header;
+use super::{Position, Wal};
+use crate::error::DatabaseError;
+use crate::sync::Ordering;
+
+/// Blocks are reserved for at most this many bytes at once.
+const MOST_AHEAD: u64 = 1 << 20;
+
+/// In pages, the room for a checkpoint and for the splits of rollbacks, and that of both files of a new log.
+const RESERVE: u64 = 16;
+const LEAST_ROOM: u64 = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct LogRoom {
+    /// The current file has blocks up to this position.
+    pub(super) end: Position,
+    /// Bytes behind the log's end that operations and rollbacks may still log.
+    promised: u64,
+}
+
+/// Room that is kept for an operation.
+pub(crate) struct PromisedRoom<'w> {
+    wal: &'w Wal,
+    bytes: u64,
+}
+
+impl Drop for PromisedRoom<'_> {
+    fn drop(&mut self) {
+        self.wal.release_room(self.bytes);
+    }
+}
+
+impl Wal {
+    /// Promises room for an operation that logs at most this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Full`], or [`DatabaseError::Log`] if a write of the log still fails.
+    pub(crate) fn promise_room(&self, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
+        if self.unwritten.load(Ordering::Relaxed) {
+            self.write()?;
+        }
+        let mut room = self.room.lock();
+        let end = self.end_lsn();
+        let needed = end.saturating_add(room.promised).saturating_add(bytes).saturating_add(self.pages(RESERVE));
+        if needed > room.end {
+            let layout = *self.layout.read();
+            let file = &*self.files[layout.current];
+            let (_, from) = layout.locate(end);
+            let ahead = self.turn_bytes.min(MOST_AHEAD).max(self.pages(LEAST_ROOM));
+            let reserve = |to: Position| file.reserve(from, from + (to - end)).map(|()| to);
+            match reserve(needed.saturating_add(ahead)).or_else(|_| reserve(needed)) {
+                Ok(to) => room.end = to,
+                Err(source) => return Err(self.note_full(source)),
+            }
+        }
+        room.promised = room.promised.saturating_add(bytes);
+        Ok(PromisedRoom { wal: self, bytes })
+    }
+
+    /// Keeps room, which was promised to the caller's operation, for a rollback.
+    pub(crate) fn keep_room(&self, bytes: u64) {
+        let promised = &mut self.room.lock().promised;
+        *promised = promised.saturating_add(bytes);
+    }
+
+    /// Takes back what was kept.
+    pub(crate) fn release_room(&self, bytes: u64) {
+        let promised = &mut self.room.lock().promised;
+        *promised = promised.saturating_sub(bytes);
+    }
+
+    /// Reserves what is promised, and what a new log has, at the beginning of a file. Returns the number of bytes.
+    pub(super) fn reserve_in(&self, file: usize) -> io::Result<u64> {
+        let bytes = self.room.lock().promised.saturating_add(self.pages(LEAST_ROOM));
+        self.files[file].reserve(header::LENGTH, header::LENGTH + bytes).map(|()| bytes)
+    }
+
+    fn pages(&self, count: u64) -> u64 {
+        u64::from(self.identity.page_size).saturating_mul(count)
+    }
+}
