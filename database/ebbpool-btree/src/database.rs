@@ -15,7 +15,7 @@ use crate::check::{self, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
-use crate::locks::Locks;
+use crate::locks::{Locks, ReadLock};
 use crate::log::{Position, TxnId, Wal};
 use crate::options::Durability;
 use crate::overlay::OverlayPages;
@@ -234,12 +234,12 @@ impl DatabaseInner {
         DatabaseError::Broken(why.clone())
     }
 
-    /// Waits until no other transaction has the key.
+    /// Waits until no other transaction has the key, and locks it for the reader.
     ///
     /// # Errors
     ///
     /// [`DatabaseError::Conflict`], or [`DatabaseError::Broken`] if the database takes no more changes.
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), DatabaseError> {
+    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<ReadLock<'_>, DatabaseError> {
         // One of them may have locked the key. If it cannot end yet, the wait says so.
         let _ = self.finish_ended();
         let waited = self.locks.wait_for(txn, key);
@@ -249,6 +249,7 @@ impl DatabaseInner {
     /// The value of a key, as a transaction sees it, or a reader outside any transaction (0).
     pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let mut tries = 0;
+        let mut _lock = None;
         loop {
             let admitted = self.tree.admission.enter();
             let found = self.tree.look_up(key, |value| {
@@ -264,7 +265,7 @@ impl DatabaseInner {
             drop(admitted);
             match found {
                 LookupResult::Value(value) => return Ok(value),
-                LookupResult::Locked => self.wait_for(txn, key)?,
+                LookupResult::Locked => _lock = Some(self.wait_for(txn, key)?),
                 LookupResult::Long(long) => {
                     if let Some(value) = self.read_long(key, long)? {
                         return Ok(Some(value));

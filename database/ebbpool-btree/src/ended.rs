@@ -10,6 +10,7 @@ use crate::locks::HeldLocks;
 use crate::log::{PromisedRoom, TxnId};
 use crate::options::Durability;
 use crate::rollback::UnfinishedTransaction;
+use crate::tree::Tree;
 
 /// How often in a row the work is tried.
 const TRIES: u32 = 3;
@@ -29,15 +30,20 @@ impl EndedTransaction {
     fn finish(&mut self, inner: &DatabaseInner) -> Result<(), DatabaseError> {
         let tree = &inner.tree;
         if let Some((durability, lsn)) = self.commit {
-            match durability {
-                Durability::None => {}
-                Durability::Buffered => tree.wal.write()?,
-                Durability::Synced => tree.wal.sync(lsn)?,
-            }
+            make_durable(tree, durability, lsn)?;
             self.commit = None;
             inner.locks.release(std::mem::take(&mut self.held), false);
         }
-        self.left.finish(tree, self.txn).map(drop)
+        self.left.finish(tree, self.txn)?;
+        make_durable(tree, inner.durability, self.held.after)
+    }
+}
+
+fn make_durable(tree: &Tree, durability: Durability, lsn: Lsn) -> Result<(), DatabaseError> {
+    match durability {
+        Durability::Buffered if lsn > 0 => tree.wal.write(),
+        Durability::Synced => tree.wal.sync(lsn),
+        _ => Ok(()),
     }
 }
 

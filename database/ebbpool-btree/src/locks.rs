@@ -3,11 +3,17 @@
 //! A lock is on the hash of a key. Two keys with the same hash share a lock, which only makes transactions
 //! wait more often. Deadlocks are detected before a transaction waits, by following which transaction waits
 //! for which.
+//!
+//! A lock is handed over to the one that has waited longest, also when the commit of its owner is in the log and not yet
+//! durable: the commit of the next owner comes later in the log. But only to one that changes the key. Readers wait until
+//! what they read is durable, as does the end of a next owner that commits nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ebbpool::Lsn;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,13 +47,28 @@ pub(crate) struct Locks {
 struct LockShard {
     count: AtomicUsize,
     owners: Mutex<HashTable<KeyLock>>,
-    released: Condvar,
 }
 
 #[derive(Debug)]
 struct KeyLock {
     hash: u64,
+    /// The transaction, or 0 for readers outside any transaction.
     owner: TxnId,
+    /// How many readers have it.
+    shares: usize,
+    waiting: VecDeque<Arc<LockWaiter>>,
+}
+
+/// A thread that waits for a lock.
+#[derive(Debug)]
+struct LockWaiter {
+    txn: TxnId,
+    /// It is going to change the key.
+    changes: bool,
+    has_it: AtomicBool,
+    /// Where the commit of the owner before ends, if that may not be durable.
+    after: AtomicU64,
+    woken: Condvar,
 }
 
 /// The locks and removed keys of one transaction.
@@ -57,14 +78,20 @@ pub(crate) struct HeldLocks {
     removed: Vec<Vec<u8>>,
     /// A key that was removed may be there again.
     brought_back: bool,
+    /// Where the latest commit ends that its owners before may have made of its keys, if that may not be durable.
+    pub(crate) after: Lsn,
 }
 
-/// A thread that waits for locks, until a deadline.
-struct LockWait<'l> {
+/// A lock that a reader has waited for, and has while it reads.
+pub(crate) struct ReadLock<'l> {
     locks: &'l Locks,
-    txn: TxnId,
-    since: Instant,
-    registered: bool,
+    held: HeldLocks,
+}
+
+impl Drop for ReadLock<'_> {
+    fn drop(&mut self) {
+        self.locks.release(std::mem::take(&mut self.held), false);
+    }
 }
 
 impl Locks {
@@ -91,37 +118,130 @@ impl Locks {
     ///
     /// [`DatabaseError::Conflict`].
     pub(crate) fn lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> Result<(), DatabaseError> {
-        let hash = xxh3_64(key);
-        let shard = self.shard(hash);
-        let mut owners = self.wait_until_free(txn, hash)?;
-        self.take(shard, &mut owners, hash, txn, held);
-        Ok(())
+        self.lock_hash(txn, xxh3_64(key), true, held)
     }
 
     /// Locks a key if that needs no waiting, and returns whether the transaction has the lock.
     pub(crate) fn try_lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> bool {
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
-        let mut owners = shard.owners.lock();
-        match owner(&owners, hash) {
-            Some(other) if other != txn => return false,
-            _ => self.take(shard, &mut owners, hash, txn, held),
+        self.take(shard, &mut shard.owners.lock(), hash, txn, held)
+    }
+
+    /// Takes a lock that no other transaction has. Returns false if another one has it.
+    fn take(&self, shard: &LockShard, owners: &mut Owners<'_>, hash: u64, txn: TxnId, held: &mut HeldLocks) -> bool {
+        match find(owners, hash) {
+            Some(lock) if lock.owner != txn || txn == 0 && !lock.waiting.is_empty() => return false,
+            Some(_) if txn != 0 => return true,
+            Some(lock) => lock.shares += 1,
+            None => {
+                shard.count.fetch_add(1, Ordering::Relaxed);
+                let lock = KeyLock { hash, owner: txn, shares: 1, waiting: VecDeque::new() };
+                owners.insert_unique(hash, lock, |lock| lock.hash);
+            }
         }
+        self.note(hash, held);
         true
     }
 
-    /// Takes a lock that no other transaction has.
-    fn take(&self, shard: &LockShard, owners: &mut HashTable<KeyLock>, hash: u64, txn: TxnId, held: &mut HeldLocks) {
-        if owner(owners, hash).is_some() {
-            return;
-        }
+    fn note(&self, hash: u64, held: &mut HeldLocks) {
         if held.hashes.is_empty() {
             self.holders.fetch_add(1, Ordering::Relaxed);
         }
-        shard.count.fetch_add(1, Ordering::Relaxed);
-        let lock = KeyLock { hash, owner: txn };
-        owners.insert_unique(hash, lock, |lock| lock.hash);
         held.hashes.push(hash);
+    }
+
+    fn lock_hash(&self, txn: TxnId, hash: u64, changes: bool, held: &mut HeldLocks) -> Result<(), DatabaseError> {
+        let shard = self.shard(hash);
+        let owners = &mut shard.owners.lock();
+        if self.take(shard, owners, hash, txn, held) {
+            return Ok(());
+        }
+        let (has_it, after, woken) = (AtomicBool::new(false), AtomicU64::new(0), Condvar::new());
+        let waiter = Arc::new(LockWaiter { txn, changes, has_it, after, woken });
+        if let Some(lock) = find(owners, hash) {
+            lock.waiting.push_back(Arc::clone(&waiter));
+        }
+        let waited = self.wait(&waiter, hash, owners);
+        if txn != 0 {
+            self.waits.lock().remove(&txn);
+        }
+        match waited {
+            Ok(()) => {
+                self.note(hash, held);
+                held.after = held.after.max(waiter.after.load(Ordering::Relaxed));
+            }
+            Err(_) => {
+                if let Some(lock) = find(owners, hash) {
+                    lock.waiting.retain(|other| !Arc::ptr_eq(other, &waiter));
+                }
+            }
+        }
+        waited
+    }
+
+    /// Waits until the lock is handed over.
+    fn wait(&self, waiter: &LockWaiter, hash: u64, owners: &mut Owners<'_>) -> Result<(), DatabaseError> {
+        let since = Instant::now();
+        let conflict = |deadlock| Err(DatabaseError::Conflict { deadlock, waited: since.elapsed() });
+        // No transaction waits for a reader outside any transaction for long.
+        if waiter.txn != 0 {
+            let owner = find(owners, hash).map_or(0, |lock| lock.owner);
+            let mut waits = self.waits.lock();
+            if leads_to(&waits, owner, waiter.txn) {
+                return conflict(true);
+            }
+            waits.insert(waiter.txn, owner);
+        }
+        // With so long a patience that the deadline overflows, there is none.
+        let deadline = since.checked_add(self.patience);
+        while !waiter.has_it.load(Ordering::Relaxed) {
+            if self.stuck.load(Ordering::Acquire) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return conflict(false);
+            }
+            match deadline {
+                Some(deadline) => _ = waiter.woken.wait_until(owners, deadline),
+                None => waiter.woken.wait(owners),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the one that has waited longest the owner; with it the readers outside any transaction behind it, if it is
+    /// one. `after` is where the commit of the owner before ends, if it may not be durable.
+    fn hand_over(&self, lock: &mut KeyLock, after: Lsn) {
+        lock.shares = 0;
+        while let Some(next) = lock.waiting.pop_front_if(|next| lock.shares == 0 || lock.owner == 0 && next.txn == 0) {
+            (lock.owner, lock.shares) = (next.txn, lock.shares + 1);
+            next.after.store(after, Ordering::Relaxed);
+            next.has_it.store(true, Ordering::Relaxed);
+            next.woken.notify_one();
+        }
+        let mut waits = self.waits.lock();
+        for waiter in lock.waiting.iter().filter(|waiter| waiter.txn != 0) {
+            waits.insert(waiter.txn, lock.owner);
+        }
+    }
+
+    /// Hands the locks over for which transactions wait that are going to change the keys: the log has the commit of the
+    /// owner, which ends at `lsn`. Keys that it has removed stay locked, since scans wait for them.
+    pub(crate) fn hand_over_to_changes(&self, held: &mut HeldLocks, lsn: Lsn) {
+        if !held.removed.is_empty() || held.hashes.is_empty() {
+            return;
+        }
+        held.hashes.retain(|&hash| {
+            let owners = &mut self.shard(hash).owners.lock();
+            match find(owners, hash) {
+                Some(lock) if lock.waiting.front().is_some_and(|next| next.changes) => {
+                    self.hand_over(lock, lsn);
+                    false
+                }
+                _ => true,
+            }
+        });
+        if held.hashes.is_empty() {
+            self.holders.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether another transaction than `txn` (0: none) has locked the key. Cheap if there are no locks.
@@ -135,27 +255,19 @@ impl Locks {
         }
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
-        shard.count.load(Ordering::Relaxed) > 0 && owner(&shard.owners.lock(), hash).is_some_and(|owner| owner != txn)
+        shard.count.load(Ordering::Relaxed) > 0
+            && find(&mut shard.owners.lock(), hash).is_some_and(|lock| lock.owner != txn && lock.owner != 0)
     }
 
-    /// Waits until no other transaction has locked the key.
+    /// Waits until no other transaction has locked the key, and locks it for the reader.
     ///
     /// # Errors
     ///
     /// [`DatabaseError::Conflict`].
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), DatabaseError> {
-        self.wait_until_free(txn, xxh3_64(key)).map(drop)
-    }
-
-    fn wait_until_free(&self, txn: TxnId, hash: u64) -> Result<MutexGuard<'_, HashTable<KeyLock>>, DatabaseError> {
-        let shard = self.shard(hash);
-        let mut owners = shard.owners.lock();
-        let mut waiting = None;
-        while let Some(other) = owner(&owners, hash).filter(|&owner| owner != txn) {
-            let waiting = waiting.get_or_insert_with(|| LockWait::new(self, txn));
-            waiting.wait_once(other, shard, &mut owners)?;
-        }
-        Ok(owners)
+    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<ReadLock<'_>, DatabaseError> {
+        let mut held = HeldLocks::default();
+        self.lock_hash(txn, xxh3_64(key), false, &mut held)?;
+        Ok(ReadLock { locks: self, held })
     }
 
     /// Announces that a transaction is about to remove a key that it has locked: scans no longer see the
@@ -214,8 +326,9 @@ impl Locks {
         self.stuck.store(true, Ordering::Release);
         for shard in &self.shards {
             // A thread that has read `stuck` and is about to wait holds the mutex.
-            drop(shard.owners.lock());
-            shard.released.notify_all();
+            for waiter in shard.owners.lock().iter().flat_map(|lock| &lock.waiting) {
+                waiter.woken.notify_one();
+            }
         }
     }
 
@@ -235,11 +348,18 @@ impl Locks {
         for &hash in &held.hashes {
             let shard = self.shard(hash);
             let mut owners = shard.owners.lock();
-            if let Ok(lock) = owners.find_entry(hash, |lock| lock.hash == hash) {
-                lock.remove();
+            let Ok(mut entry) = owners.find_entry(hash, |lock| lock.hash == hash) else {
+                continue;
+            };
+            let lock = entry.get_mut();
+            lock.shares -= 1;
+            if lock.shares == 0 {
+                self.hand_over(lock, 0);
+            }
+            if lock.shares == 0 {
+                entry.remove();
                 shard.count.fetch_sub(1, Ordering::Relaxed);
             }
-            shard.released.notify_all();
         }
         if !held.hashes.is_empty() {
             self.holders.fetch_sub(1, Ordering::Relaxed);
@@ -247,9 +367,10 @@ impl Locks {
     }
 }
 
-fn owner(owners: &HashTable<KeyLock>, hash: u64) -> Option<TxnId> {
-    let lock = owners.find(hash, |lock| lock.hash == hash)?;
-    Some(lock.owner)
+type Owners<'o> = MutexGuard<'o, HashTable<KeyLock>>;
+
+fn find<'o>(owners: &'o mut Owners<'_>, hash: u64) -> Option<&'o mut KeyLock> {
+    owners.find_mut(hash, |lock| lock.hash == hash)
 }
 
 /// True if no key can be between the bounds.
@@ -261,56 +382,8 @@ pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
     }
 }
 
-impl<'l> LockWait<'l> {
-    fn new(locks: &'l Locks, txn: TxnId) -> Self {
-        LockWait { locks, txn, since: Instant::now(), registered: false }
-    }
-
-    /// Waits until a lock of the shard is released, which need not be the requested one.
-    fn wait_once(
-        &mut self,
-        owner: TxnId,
-        shard: &LockShard,
-        owners: &mut MutexGuard<'_, HashTable<KeyLock>>,
-    ) -> Result<(), DatabaseError> {
-        let conflict = |deadlock| Err(DatabaseError::Conflict { deadlock, waited: self.since.elapsed() });
-        if self.locks.stuck.load(Ordering::Acquire) {
-            return conflict(false);
-        }
-        // No transaction waits for a reader outside any transaction.
-        if self.txn != 0 {
-            let mut waits = self.locks.waits.lock();
-            if leads_to(&waits, owner, self.txn) {
-                return conflict(true);
-            }
-            waits.insert(self.txn, owner);
-            self.registered = true;
-        }
-        // With so long a patience that the deadline overflows, there is none.
-        let Some(deadline) = self.since.checked_add(self.locks.patience) else {
-            shard.released.wait(owners);
-            return Ok(());
-        };
-        if Instant::now() >= deadline {
-            return conflict(false);
-        }
-        shard.released.wait_until(owners, deadline);
-        Ok(())
-    }
-}
-
-impl Drop for LockWait<'_> {
-    fn drop(&mut self) {
-        if self.registered {
-            self.locks.waits.lock().remove(&self.txn);
-        }
-    }
-}
-
-/// Whether `from` waits for `to`, directly or through other transactions.
-///
-/// An entry may be out of date: the transaction in it has ended, and so waits for none. The waiting thread
-/// notices that when it wakes, and registers again.
+/// Whether `from` waits for `to`, directly or through other transactions. Only a transaction that begins to wait can close
+/// a circle: one that a lock is handed over to waits for none.
 fn leads_to(waits: &HashMap<TxnId, TxnId>, from: TxnId, to: TxnId) -> bool {
     let mut at = from;
     for _ in 0..=waits.len() {
@@ -353,7 +426,7 @@ mod tests {
         let refused = locks.lock(2, b"a", &mut two);
         let in_vain =
             |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Conflict { deadlock: false, .. }));
-        assert!(in_vain(refused) && in_vain(locks.wait_for(0, b"a")));
+        assert!(in_vain(refused) && in_vain(locks.wait_for(0, b"a").map(drop)));
         locks.release(one, false);
         assert!(locks.try_lock(2, b"a", &mut two) && locks.is_locked(1, b"a"));
         locks.release(two, false);
@@ -410,30 +483,70 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_that_closes_when_a_lock_changes_its_owner_is_found() {
+    fn a_circle_through_the_next_owner_of_a_lock_is_found() {
         let locks = Locks::new(NEVER);
         let [mut one, mut two, mut three] = std::array::from_fn(|_| HeldLocks::default());
         locks.lock(1, b"b", &mut one).unwrap();
         locks.lock(2, b"a", &mut two).unwrap();
-        locks.lock(3, b"c", &mut three).unwrap();
-        let hash = xxh3_64(b"a");
         std::thread::scope(|threads| {
+            let third = threads.spawn(|| locks.lock(3, b"a", &mut three).map(|()| three));
+            waits_for_any(&locks, 1);
             let first = threads.spawn(|| {
                 let outcome = locks.lock(1, b"a", &mut one);
                 locks.release(one, false);
-                is_deadlock(outcome)
+                outcome
             });
-            waits_for_any(&locks, 1);
-            // Transaction 2 ends, and 3 gets the lock that 1 waits for, before 1 wakes.
-            let mut owners = locks.shard(hash).owners.lock();
-            let lock = owners.find_mut(hash, |lock| lock.hash == hash);
-            lock.unwrap().owner = 3;
-            three.hashes.append(&mut two.hashes);
-            locks.shard(hash).released.notify_all();
-            drop(owners);
-            let third = is_deadlock(locks.lock(3, b"b", &mut three));
+            waits_for_any(&locks, 2);
+            // Transaction 2 ends, and 3, which has waited longer, gets the lock that 1 waits for.
+            locks.release(two, false);
+            let mut three = third.join().unwrap().unwrap();
+            assert!(is_deadlock(locks.lock(3, b"b", &mut three)));
             locks.release(three, false);
-            assert_ne!(third, first.join().unwrap());
+            first.join().unwrap().unwrap();
+        });
+        assert!(locks.waits.lock().is_empty());
+    }
+
+    #[test]
+    fn waiting_threads_get_a_lock_in_the_order_in_which_they_came() {
+        let locks = Locks::new(NEVER);
+        let mut one = HeldLocks::default();
+        locks.lock(1, b"a", &mut one).unwrap();
+        let order = Mutex::new(Vec::new());
+        let came = |count| {
+            let hash = xxh3_64(b"a");
+            while find(&mut locks.shard(hash).owners.lock(), hash).unwrap().waiting.len() < count {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|threads| {
+            // Of these, 0 are readers.
+            for (count, txn) in [2, 3, 0, 0, 4].into_iter().enumerate() {
+                let (locks, order) = (&locks, &order);
+                threads.spawn(move || {
+                    let mut held = HeldLocks::default();
+                    locks.lock_hash(txn, xxh3_64(b"a"), txn != 0, &mut held).unwrap();
+                    order.lock().push((txn, held.after));
+                    locks.release(held, false);
+                });
+                came(count + 1);
+            }
+            // The log has the commit of 1: the next one need not wait until it is durable.
+            locks.hand_over_to_changes(&mut one, 77);
+            assert!(one.hashes.is_empty());
+        });
+        assert_eq!(*order.lock(), [(2, 77), (3, 0), (0, 0), (0, 0), (4, 0)]);
+        assert!(!locks.is_locked(9, b"a") && locks.holders.load(Ordering::Relaxed) == 0);
+        let mut five = HeldLocks::default();
+        locks.lock(5, b"a", &mut five).unwrap();
+        std::thread::scope(|threads| {
+            let reader = threads.spawn(|| drop(locks.wait_for(0, b"a").unwrap()));
+            came(1);
+            // A reader waits until it is durable.
+            locks.hand_over_to_changes(&mut five, 99);
+            assert_eq!(five.hashes.len(), 1);
+            locks.release(five, false);
+            reader.join().unwrap();
         });
     }
 

@@ -113,6 +113,7 @@ impl<'d> RecordRange<'d> {
     fn read_whole(&self, end: RangeEnd, mut size: usize) -> Result<RecordBatch, DatabaseError> {
         let locks = &self.inner.locks;
         let mut tries = 0;
+        let mut lock = None;
         loop {
             let brought_back = locks.brought_back();
             let mut batch = self.read(end, size, tries < MOST_TRIES)?;
@@ -125,10 +126,12 @@ impl<'d> RecordRange<'d> {
                 };
                 batch.records.push((key, value));
             }
+            // While it waits it has no lock that a transaction may wait for.
+            drop(lock.take());
             if let Some(key) = batch.locked.as_ref().filter(|_| batch.records.is_empty()) {
-                self.inner.wait_for(self.txn, key)?;
+                lock = Some(self.inner.wait_for(self.txn, key)?);
             } else if let Some(key) = self.missing(end, &batch) {
-                self.inner.wait_for(self.txn, &key)?;
+                lock = Some(self.inner.wait_for(self.txn, &key)?);
             } else if locks.brought_back() == brought_back {
                 return Ok(batch);
             }

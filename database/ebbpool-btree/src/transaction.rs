@@ -387,6 +387,7 @@ impl<'d> Transaction<'d> {
             self.ended = true;
             let _broken = self.inner.panic_guard();
             let lsn = self.append_commit().map_err(|error| self.inner.break_with("a commit failed", &error))?;
+            self.inner.locks.hand_over_to_changes(&mut self.held, lsn);
             let left = UnfinishedTransaction::Freeing { pages: std::mem::take(&mut self.frees), done: 0 };
             self.inner.end(self.ended_with(left, Some((durability, lsn))))?;
         } else {
@@ -409,8 +410,10 @@ impl<'d> Transaction<'d> {
     fn end_without_commit(&mut self) -> Result<(), DatabaseError> {
         self.ended = true;
         if !self.chain.begun {
-            self.inner.locks.release(std::mem::take(&mut self.held), true);
-            return Ok(());
+            // What it has read of its keys is to be durable.
+            let commit = Some((self.inner.durability, self.held.after)).filter(|&(_, after)| after > 0);
+            let left = UnfinishedTransaction::Freeing { pages: Vec::new(), done: 0 };
+            return self.inner.end(self.ended_with(left, commit));
         }
         // In a broken database the chain may lack a record of the log, or a page a change; recovery undoes them.
         self.inner.check_writable()?;

@@ -221,6 +221,44 @@ fn the_power_fails_while_threads_write() {
     }
 }
 
+/// The sync of a commit waits until the next transaction has changed the same key. Whether that one waits for the key when
+/// the first one commits is not certain, so there are several rounds.
+#[test]
+fn a_key_is_handed_over_before_its_commit_is_durable() {
+    let round = || {
+        let disk = FaultyDisk::new(0);
+        let database = options().open_on(parts(&disk)).unwrap();
+        database.put(b"a", b"0").unwrap();
+        let (changed, handed_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (seen, in_time) = (Arc::clone(&changed), Arc::clone(&handed_over));
+        let mut one = database.begin();
+        one.put(b"a", b"1").unwrap();
+        let first = AtomicBool::new(true);
+        disk.observe(move |io| {
+            let syncs = io.file.starts_with("log") && io.operation == DiskOperation::Sync;
+            if syncs && first.swap(false, Ordering::SeqCst) {
+                for _ in 0..100 {
+                    thread::sleep(Duration::from_millis(1));
+                    in_time.fetch_or(seen.load(Ordering::SeqCst), Ordering::SeqCst);
+                }
+            }
+        });
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut two = database.begin();
+                two.put(b"a", b"2").unwrap();
+                changed.store(true, Ordering::SeqCst);
+                two.commit().unwrap();
+            });
+            thread::sleep(Duration::from_millis(10));
+            one.commit().unwrap();
+        });
+        assert_eq!(database.get(b"a").unwrap().unwrap(), b"2");
+        handed_over.load(Ordering::SeqCst)
+    };
+    assert!((0..20).any(|_| round()));
+}
+
 #[test]
 fn databases_can_be_used_by_other_threads() {
     fn is_send<T: Send>() {}
