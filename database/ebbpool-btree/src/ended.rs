@@ -22,7 +22,7 @@ pub(crate) struct EndedTransaction {
     pub(crate) held: HeldLocks,
     /// How durable its commit has to be before its keys are unlocked, and where the commit ends.
     pub(crate) commit: Option<(Durability, Lsn)>,
-    /// The room in the log that is kept for its rollback.
+    /// The room in the log for its rollback.
     pub(crate) room: u64,
 }
 

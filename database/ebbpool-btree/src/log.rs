@@ -729,11 +729,7 @@ fn repeated<R>(mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
 
 /// The error of a write that can be repeated.
 fn unwritten(source: io::Error) -> DatabaseError {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match [FileTooLarge, QuotaExceeded, StorageFull].contains(&source.kind()) {
-        true => DatabaseError::Full { source },
-        false => DatabaseError::Log { what: "written", source },
-    }
+    DatabaseError::Log { what: "written", source }
 }
 
 fn unreadable(source: io::Error) -> DatabaseError {
@@ -747,7 +743,7 @@ impl Log for Wal {
 
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         self.sync(lsn).map_err(|error| match error {
-            DatabaseError::Log { source, .. } | DatabaseError::Full { source } => source,
+            DatabaseError::Log { source, .. } => source,
             other => io::Error::other(other),
         })
     }

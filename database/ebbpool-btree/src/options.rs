@@ -79,7 +79,8 @@ pub struct DatabaseParts {
 }
 
 impl DatabaseOptions {
-    /// Opens with this number of frames for pages: 16 at least, and 8 for each thread.
+    /// Opens with this number of frames for pages: 16 at least. For each 8 of them one operation uses pages at a time, and
+    /// others wait, so give 8 for each thread.
     pub fn new(frames: u32) -> Self {
         DatabaseOptions {
             frames,

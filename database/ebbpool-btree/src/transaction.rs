@@ -49,7 +49,7 @@ struct RecordChain<'d> {
     last: Option<Position>,
     /// True if the log may have a record of it.
     begun: bool,
-    /// The room in the log that is kept for the end of the transaction.
+    /// The room in the log for the end of the transaction.
     room: u64,
 }
 
@@ -123,8 +123,9 @@ impl<'d> Transaction<'d> {
     /// # Errors
     ///
     /// [`DatabaseError::KeyTooLong`], [`DatabaseError::ValueTooLong`], [`DatabaseError::Conflict`],
-    /// [`DatabaseError::Log`], [`DatabaseError::Broken`], [`DatabaseError::Corrupt`], and errors of the
-    /// pool. The key has its old value then, and the transaction may go on.
+    /// [`DatabaseError::Full`], [`DatabaseError::Log`], [`DatabaseError::Corrupt`], and errors of the pool and of a checkpoint
+    /// for which the log had to wait. The key has its old value then, and the transaction may go on. It may not after
+    /// [`DatabaseError::RolledBack`] and [`DatabaseError::Broken`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let most = most_key_bytes(self.inner.tree.pool.payload_size());
         if key.len() > most {
@@ -264,7 +265,7 @@ impl<'d> Transaction<'d> {
         RecordRange::new(self.inner, self.reader(), bounds)
     }
 
-    /// As whom it reads. If it was rolled back it has no changes of its own, but others may be left to be undone.
+    /// The transaction as which it reads: none if it was rolled back, since its own changes may be left to be undone.
     fn reader(&self) -> TxnId {
         match self.ended {
             true => 0,
@@ -368,9 +369,9 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     ///
-    /// After [`DatabaseError::Log`] or [`DatabaseError::Full`] the log has the commit in memory and could not write it: later
-    /// calls try again, and its keys stay locked until then. If the log has failed, it is not known whether the transaction
-    /// has committed until the database is reopened. After [`DatabaseError::Broken`] and [`DatabaseError::RolledBack`] it
+    /// After [`DatabaseError::Log`] the log has the commit in memory and could not write it: later calls try again, and its
+    /// keys stay locked until then. If a sync of the log failed, it is not known whether the transaction has committed until
+    /// the database is reopened. After [`DatabaseError::Broken`] and [`DatabaseError::RolledBack`] it
     /// has not committed.
     pub fn commit(self) -> Result<(), DatabaseError> {
         let durability = self.inner.durability;

@@ -28,7 +28,7 @@ pub(super) struct LogRoom {
     promised: u64,
 }
 
-/// Room that is kept for an operation.
+/// Room that an operation may use.
 pub(crate) struct PromisedRoom<'w> {
     wal: &'w Wal,
     bytes: u64,
@@ -48,7 +48,7 @@ impl Wal {
     /// [`DatabaseError::Full`], or [`DatabaseError::Log`] if a write of the log still fails.
     pub(crate) fn promise_room(&self, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
         if self.unwritten.load(Ordering::Relaxed) {
-            self.write()?;
+            self.write().map_err(as_full)?;
         }
         let mut room = self.room.lock();
         let end = self.end_lsn();
@@ -88,5 +88,16 @@ impl Wal {
 
     fn pages(&self, count: u64) -> u64 {
         u64::from(self.identity.page_size).saturating_mul(count)
+    }
+}
+
+/// Converts the error of a write that found no room: nothing of the operation has been logged yet.
+fn as_full(error: DatabaseError) -> DatabaseError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error {
+        DatabaseError::Log { source, .. } if [FileTooLarge, QuotaExceeded, StorageFull].contains(&source.kind()) => {
+            DatabaseError::Full { source }
+        }
+        error => error,
     }
 }
