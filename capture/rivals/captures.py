@@ -18,7 +18,8 @@ LEAST = 1000
 def start(source: str, of: int | str, output: Path, program: Path = EBBPOOL) -> subprocess.Popen[str]:
     """Starts `ebbpool capture SOURCE` on a process or a device, and waits until it captures. It ends for no cost."""
     command = [str(program), "capture", source, *(["--pid", str(of)] if isinstance(of, int) else [of])]
-    command += ["--seconds", "3000", "--references", "100M", "--at-most", "1000%", "--ring", "256MiB", "-o", str(output)]
+    command += ["--seconds", "3000", "--references", "100M", "--at-most", "1000%", "-o", str(output)]
+    command += [] if of == "--module" else ["--ring", "256MiB"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None
     said = []
