@@ -60,9 +60,8 @@ Examples:
     Dump(DumpArgs),
     /// Copy a database that no other process has open; programs copy their own meanwhile by Database::backup
     #[command(after_help = "\
-Examples:
-  ebbpool db backup my.db saved.db
-  ebbpool db check saved.db --read-only")]
+Example:
+  ebbpool db backup my.db my-backup.db")]
     Backup(BackupArgs),
     /// Check every page, and report what is wrong
     #[command(after_help = "\
