@@ -70,7 +70,7 @@ static uint32 resets;
 static uint32 made;
 static uint64 victims;
 
-/* Milliseconds between two times that it takes hits out of the descriptors, and when it is to do so again, by clock_ms. */
+/* Milliseconds between two times that it takes hits out of the descriptors, and when it is to do so again, by ebb_clock_ms. */
 static double between;
 static double due;
 
@@ -297,16 +297,6 @@ cpu_ms(void)
 	return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
 }
 
-/* Milliseconds of a clock that an administrator does not set. */
-static double
-clock_ms(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MILLISEC(now);
-}
-
 static void
 read_counters(void)
 {
@@ -488,7 +478,7 @@ at_exit(int code, Datum argument)
 static double
 follow_hits(void)
 {
-	double		now = clock_ms();
+	double		now = ebb_clock_ms();
 	double		before = cpu_ms();
 	double		share;
 
@@ -575,10 +565,10 @@ ebbpool_advise_main(Datum argument)
 		}
 		if (works)
 			ms = advice.follows ? follow(ms) : ebb_samples_look(&advice);
-		if (works && clock_ms() - published >= PUBLISH_EVERY)
+		if (works && ebb_clock_ms() - published >= PUBLISH_EVERY)
 		{
 			publish();
-			published = clock_ms();
+			published = ebb_clock_ms();
 		}
 		rest(works, ms);
 	}

@@ -71,6 +71,16 @@ ebb_is_sampled(uint64 number, uint32 one_of)
 	return ((murmurhash32((uint32) number) * 31 + murmurhash32((uint32) (number >> 32) + 1)) >> 7 & (one_of - 1)) == 0;
 }
 
+/* Milliseconds of a clock that an administrator does not set. */
+static inline double
+ebb_clock_ms(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
 /* ---- settings of the advisor ---- */
 
 extern bool ebb_advise;

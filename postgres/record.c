@@ -45,7 +45,7 @@ typedef struct EbbRecord
 static bool records = false;
 static int	next_frame;			/* whose page is the next of those that were there at the beginning */
 static int	look_at = -1;		/* the next frame of the look that is under way; -1 if none is */
-static double due;				/* when the next look may begin, by clock_ms */
+static double due;				/* when the next look may begin, by ebb_clock_ms */
 static double looked;			/* milliseconds that the present look has taken */
 static double used_before;
 static uint64 overflows_before;
@@ -60,15 +60,6 @@ processor_us(void)
 
 	getrusage(RUSAGE_SELF, &used);
 	return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
-}
-
-static double
-clock_ms(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MILLISEC(now);
 }
 
 static void
@@ -98,7 +89,7 @@ static double
 measure(void)
 {
 	static EbbSeen slots[64];
-	double		begun = clock_ms();
+	double		begun = ebb_clock_ms();
 
 	for (int i = 0; i < MEASURED; i++)
 	{
@@ -108,7 +99,7 @@ measure(void)
 		slot->number = ebb_number_of(&slot->tag);
 		pg_write_barrier();
 	}
-	return (clock_ms() - begun) * 1e3 / MEASURED;
+	return (ebb_clock_ms() - begun) * 1e3 / MEASURED;
 }
 
 static void
@@ -157,7 +148,7 @@ begin(void)
 static bool
 look(void)
 {
-	double		begun = clock_ms();
+	double		begun = ebb_clock_ms();
 
 	if (look_at < 0)
 	{
@@ -169,11 +160,11 @@ look(void)
 		look_at = 0;
 	}
 	look_at = ebb_follow_some_hits(1, look_at);
-	looked += clock_ms() - begun;
+	looked += ebb_clock_ms() - begun;
 	if (look_at >= NBuffers)
 	{
 		look_at = -1;
-		due = clock_ms() + Max(SHORTEST, MOST_SHARE * looked);
+		due = ebb_clock_ms() + Max(SHORTEST, MOST_SHARE * looked);
 	}
 	return true;
 }

@@ -339,6 +339,8 @@ impl ModuleSource {
         let seen = &mut *self.seen.borrow_mut();
         if seen.session.waits {
             let left = seen.records.split_off(seen.taken.min(seen.records.len()));
+            // What was taken is not taken again, also if no answer comes.
+            (seen.records, seen.taken) = (Vec::new(), 0);
             let has_come = seen.ask(PATIENCE);
             seen.records.splice(0..0, left);
             if !has_come {
