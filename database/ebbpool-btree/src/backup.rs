@@ -100,7 +100,9 @@ impl DatabaseInner {
         let storage = FileStorage::open(path, &FileOptions::new().page_size(page_size))
             .map_err(|error| DatabaseError::Options(error.to_string()))?;
         let identity = self.tree.wal.identity();
-        let copy = PoolOptions::new(FRAMES).format(PageFormat::Checked).identity(identity).open(storage)?;
+        // Not those of the database itself.
+        let of_copy = |error: ebbpool::PoolError| failed(path, "write it")(io::Error::other(error));
+        let copy = PoolOptions::new(FRAMES).format(PageFormat::Checked).identity(identity).open(storage).map_err(of_copy)?;
         let (pages, mut scan) = (pool.pages(), PoolScan::new());
         let mut payload = vec![0; pool.payload_size()];
         for page in 0..pages {
@@ -111,12 +113,12 @@ impl DatabaseInner {
             };
             // One that was never written stays so.
             if lsn > 0 || payload.iter().any(|&byte| byte != 0) {
-                let mut page = copy.fix_new(page)?;
+                let mut page = copy.fix_new(page).map_err(of_copy)?;
                 page.copy_from_slice(&payload);
                 page.set_lsn(lsn);
             }
         }
-        copy.grow(pages)?;
+        copy.grow(pages).map_err(of_copy)?;
         copy.close().map_err(|error| failed(path, "write it")(io::Error::other(error)))?;
         Ok(pages)
     }
