@@ -17,7 +17,7 @@ bitflags! {
     /// # Ok::<(), ebbpool_policy::SpecError>(())
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Capabilities: u16 {
+    pub struct Capabilities: u32 {
         /// The policy need not learn of every hit. A driver may leave hits out, if it divides time into epochs of at most
         /// one miss for every 32 frames: it reports the first hit of each page in an epoch, the first that writes, and
         /// each that writes to a clean page. With `omitted_hits` it reports the number of the others.
@@ -54,6 +54,8 @@ bitflags! {
         const PRICES = 1 << 14;
         /// The driver must report the true probabilities of references: `probabilities`.
         const PROBABILITIES = 1 << 15;
+        /// The number of frames may change: `resize` and `moved`.
+        const RESIZES = 1 << 16;
     }
 }
 
@@ -77,6 +79,11 @@ impl Capabilities {
         .union(Capabilities::ERASE_COUNTS)
         .union(Capabilities::CLASSES)
         .union(Capabilities::OFFLINE);
+
+    /// What a policy with these asks and does where another one wraps it: its frames are those of the wrapper, which stay.
+    pub(crate) fn wrapped(self) -> Self {
+        self.difference(Capabilities::RESIZES)
+    }
 
     /// How much of the future is required.
     pub fn foresight(self) -> Foresight {

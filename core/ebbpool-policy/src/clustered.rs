@@ -39,7 +39,7 @@ impl Clustered {
     /// `policy` over `frames` frames, with clusters of `size` pages.
     pub fn new(policy: Box<dyn DynPolicy + Send>, frames: u32, size: u64, keys: PriorityUpdate) -> Self {
         Clustered {
-            capabilities: policy.capabilities(),
+            capabilities: policy.capabilities().wrapped(),
             policy,
             clusters: Clusters::new(frames, size, keys),
             lists: FrameLists::new(frames),

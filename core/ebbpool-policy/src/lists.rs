@@ -66,6 +66,18 @@ impl<const N: usize> FrameLists<N> {
         self.nodes.reserve_exact(nodes.saturating_sub(self.nodes.len()));
     }
 
+    /// From now on the lists are over frames `0..frames`; no other frame is in one.
+    pub(crate) fn resize(&mut self, frames: u32) {
+        let before = self.frames;
+        let sentinels = self.nodes.split_off(before as usize);
+        self.nodes.resize(frames as usize, Node { lruward: 0, mruward: 0 });
+        self.nodes.extend(sentinels);
+        for link in self.nodes.iter_mut().flat_map(|node| [&mut node.lruward, &mut node.mruward]) {
+            *link = if *link < before { *link } else { *link - before + frames };
+        }
+        self.frames = frames;
+    }
+
     /// Number of frames in `list`, which is one of the `N`.
     #[inline]
     pub fn len(&self, list: usize) -> u32 {
@@ -279,6 +291,11 @@ pub(crate) struct CleanCursor {
 }
 
 impl CleanCursor {
+    /// A search that begins there.
+    pub(crate) fn at(start: Option<Frame>) -> Self {
+        CleanCursor { at: start, ..CleanCursor::default() }
+    }
+
     #[inline]
     pub(crate) fn entered(&mut self, frame: Frame) {
         let end = if self.cleaned > 0 { &mut self.resume } else { &mut self.at };
@@ -299,6 +316,13 @@ impl CleanCursor {
                     self.at = self.resume;
                 }
             }
+        }
+    }
+
+    /// The page in `from` is in `to` now, at the same place of its list.
+    pub(crate) fn moved(&mut self, from: Frame, to: Frame) {
+        for end in [&mut self.at, &mut self.resume] {
+            *end = end.map(|at| if at == from { to } else { at });
         }
     }
 
@@ -399,6 +423,24 @@ mod tests {
         assert_eq!(order, [4, 3, 1]);
         lists.push_mru(0, 0);
         assert_eq!((lists.mruward(1), lists.len(0)), (Some(0), 4));
+    }
+
+    #[test]
+    fn lists_over_another_number_of_frames_keep_their_order() {
+        let mut lists = FrameLists::<2>::new(6);
+        lists.add_up_to(2);
+        [4, 0, 2].into_iter().for_each(|frame| lists.push_mru(0, frame));
+        lists.push_mru(1, 5);
+        lists.link_mru(2, 3);
+        lists.replace(4, 1);
+        lists.remove(1, 5);
+        for frames in [4, 4, 9, 5] {
+            lists.resize(frames);
+            assert_eq!(lists.frames(0).collect::<Vec<_>>(), [1, 0, 2], "{frames}");
+            assert_eq!((lists.lru(1), lists.lru(2)), (None, Some(3)));
+        }
+        lists.push_mru(1, 4);
+        assert_eq!((lists.lru(1), lists.len(0), lists.len(1)), (Some(4), 3, 1));
     }
 
     #[test]

@@ -325,6 +325,12 @@ pub trait Policy: Send {
     fn gauges(&self) -> Gauges {
         Gauges::default()
     }
+
+    /// The page in `from` is in `to` now, which was empty, and the policy holds it as before ([`Capabilities::RESIZES`]).
+    fn moved(&mut self, _from: Frame, _to: Frame) {}
+
+    /// From now on there are frames 0 to `frames` - 1, at least one ([`Capabilities::RESIZES`]). The others hold no page.
+    fn resize(&mut self, _frames: u32) {}
 }
 
 /// Makes, from the signatures of [`Policy`]'s methods, the trait [`DynPolicy`] with its
@@ -416,6 +422,8 @@ dispatch! { $ self
     fn prices(&mut; prices: Arc<[f64]>);
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);
     fn gauges(&;) -> Gauges;
+    fn moved(&mut; from: Frame, to: Frame);
+    fn resize(&mut; frames: u32);
 }
 
 /// A policy behind dynamic dispatch as a [`Policy`], for drivers whose own work costs more than the calls: they are compiled once
@@ -443,7 +451,7 @@ impl Policy for Dispatched {
         self.policy:
         reserve, most_ghosts, page, ghost_page, hit, wrote, coming_victims, omitted_hits, miss, prefetch, prefetch_ghost,
         evicted_with, padded_block, evicts_early, admit, not_admitted, remember, evicted, cleaned, cleaned_with, costs,
-        erase_count, class, request, background_writes, next_use, prices, probabilities, gauges
+        erase_count, class, request, background_writes, next_use, prices, probabilities, gauges, moved, resize
     }
 
     #[inline]

@@ -305,7 +305,7 @@ impl PolicyEntry {
 
     /// True if a policy may wrap this one that serves these capabilities: it has no others, and wraps none itself.
     pub fn can_be_wrapped(&self, serves: Capabilities) -> bool {
-        !self.wraps_a_policy() && serves.contains(self.capabilities)
+        !self.wraps_a_policy() && serves.contains(self.capabilities.wrapped())
     }
 }
 
@@ -406,7 +406,7 @@ impl PolicySpec {
 
     /// What the policy asks and does, with any parameters, and what the policies ask and do that it wraps.
     pub fn capabilities(&self) -> Capabilities {
-        let wrapped = self.wrapped().map(PolicySpec::capabilities);
+        let wrapped = self.wrapped().map(|wrapped| wrapped.capabilities().wrapped());
         wrapped.fold(self.entry.capabilities, Capabilities::union)
     }
 

@@ -83,6 +83,8 @@ enum Op {
     Drop(Index),
     /// The next page that is evicted cannot be written, and stays.
     FailWrite,
+    /// The number of frames changes, where the policy lets it.
+    Resize(Index),
 }
 
 #[derive(Clone, Debug)]
@@ -192,6 +194,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<Index>(), 0u32..5).prop_map(|(frame, erases)| Op::Wear { frame, erases }),
         1 => any::<Index>().prop_map(Op::Drop),
         1 => Just(Op::FailWrite),
+        1 => any::<Index>().prop_map(Op::Resize),
     ]
 }
 
@@ -214,7 +217,11 @@ fn parsed(tested: TestedPolicy, spec: &str) -> PolicySpec {
 /// Runs the case; the driver checks every answer of the policy.
 fn run(tested: TestedPolicy, case: &Case, behaviour: DriverBehaviour) -> Result<Vec<Event>, TestCaseError> {
     let policy = (tested.build)(&parsed(tested, &case.spec), case.frames);
-    let mut driver = Driver::new(policy, case.frames, case.pages.clone(), behaviour);
+    let driver = Driver::new(policy, case.frames, case.pages.clone(), behaviour);
+    run_in(driver, case, behaviour)
+}
+
+fn run_in(mut driver: Driver, case: &Case, behaviour: DriverBehaviour) -> Result<Vec<Event>, TestCaseError> {
     let referenced: Vec<Option<usize>> = case
         .ops
         .iter()
@@ -237,6 +244,7 @@ fn run(tested: TestedPolicy, case: &Case, behaviour: DriverBehaviour) -> Result<
             Op::Wear { frame, erases } => driver.wear(frame, *erases)?,
             Op::Drop(which) => driver.drop_page(which)?,
             Op::FailWrite => driver.fail_next_write(),
+            Op::Resize(frames) => driver.resize(1 + frames.index(2 * case.frames as usize))?,
         }
         if behaviour.prefetches {
             driver.check_coming()?;
@@ -350,6 +358,40 @@ fn ghosts_that_the_driver_has_lost_do_no_harm() {
     for_every_policy(|tested, case| {
         let forgetful = DriverBehaviour { ghosts: Ghosts::Forgotten, ..DriverBehaviour::default() };
         run(tested, case, forgetful).map(drop)
+    });
+}
+
+#[test]
+fn a_policy_that_is_resized_before_all_references_is_as_one_of_that_size() {
+    for_every_policy(|tested, case| {
+        let mut sized = case.clone();
+        sized.frames = 1 + case.pages[0] as u32 % 100;
+        sized.ops.retain(|op| !matches!(op, Op::Resize(_)));
+        let policy = (tested.build)(&parsed(tested, &case.spec), case.frames);
+        if !policy.capabilities().contains(Capabilities::RESIZES) {
+            return Ok(());
+        }
+        let mut driver = Driver::new(policy, case.frames, case.pages.clone(), DriverBehaviour::default());
+        driver.resize(sized.frames as usize)?;
+        let resized = run_in(driver, &sized, DriverBehaviour::default())?;
+        prop_assert_eq!(run(tested, &sized, DriverBehaviour::default())?, resized);
+        Ok(())
+    });
+}
+
+/// The order in which ebb compares frames is that of their numbers.
+#[test]
+fn pages_that_move_are_evicted_as_if_they_had_not() {
+    for_every_policy(|tested, case| {
+        if tested.entry.name == "ebb" {
+            return Ok(());
+        }
+        let mut case = case.clone();
+        // These name frames.
+        case.ops.retain(|op| !matches!(op, Op::Pin(_) | Op::Clean(_) | Op::Write(_) | Op::Wear { .. } | Op::Drop(_)));
+        let moves = DriverBehaviour { moves: true, ..DriverBehaviour::default() };
+        prop_assert_eq!(run(tested, &case, DriverBehaviour::default())?, run(tested, &case, moves)?);
+        Ok(())
     });
 }
 

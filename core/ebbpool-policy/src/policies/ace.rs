@@ -72,7 +72,7 @@ impl RegisteredPolicy for Ace {
         let others = config.batch.saturating_sub(1).min(u64::from(frames)) as usize;
         let policy = registry::boxed(&config.policy, frames);
         Ace {
-            capabilities: Self::CAPABILITIES.union(policy.capabilities()),
+            capabilities: Self::CAPABILITIES.union(policy.capabilities().wrapped()),
             policy,
             states: vec![State::Clean; frames as usize],
             batch: Vec::with_capacity(others),

@@ -246,7 +246,7 @@ impl Auto {
             patience: config.patience,
         };
         let full_size: Vec<Box<dyn DynPolicy + Send>> = experts.iter().map(|expert| make(expert, frames)).collect();
-        let of_experts = full_size.iter().map(|expert| expert.capabilities());
+        let of_experts = full_size.iter().map(|expert| expert.capabilities().wrapped());
         let of_experts = of_experts.fold(Capabilities::empty(), Capabilities::union);
         let asks_classes = of_experts.contains(Capabilities::CLASSES);
         let vacant = FrameState { page: 0, sampled: OUTSIDE, owner: 0, dirty: false };

@@ -13,6 +13,7 @@ use crate::spec::{CLUSTER, MemoryUse, PolicyEntry, WINDOW};
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
     regions: CleanFirst,
+    window: Decimal,
 }
 
 parameters! {
@@ -41,12 +42,12 @@ impl RegisteredPolicy for Cflru {
     const WRITE_CLUSTERING: bool = true;
 
     fn new(config: CflruConfig, frames: u32) -> Self {
-        Cflru { regions: CleanFirst::new(frames, share_of(config.window, frames)) }
+        Cflru { regions: CleanFirst::new(frames, share_of(config.window, frames)), window: config.window }
     }
 }
 
 impl Policy for Cflru {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::RESIZES);
 
     fn wrote(&mut self, frame: Frame) -> bool {
         self.regions.wrote(frame);
@@ -90,5 +91,13 @@ impl Policy for Cflru {
 
     fn cleaned(&mut self, frame: Frame) {
         self.regions.cleaned(frame);
+    }
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.regions.moved(from, to);
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.regions.resize(frames, share_of(self.window, frames));
     }
 }

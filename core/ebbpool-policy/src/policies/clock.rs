@@ -38,7 +38,7 @@ impl RegisteredPolicy for Clock {
 
 impl Policy for Clock {
     const LOOKS_AT_PAGES: bool = false;
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::RESIZES);
 
     /// It ignores writes.
     fn wrote(&mut self, _frame: Frame) -> bool {
@@ -81,4 +81,14 @@ impl Policy for Clock {
     }
 
     fn cleaned(&mut self, _frame: Frame) {}
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+        self.referenced[to as usize] = self.referenced[from as usize];
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.lists.resize(frames);
+        self.referenced.resize(frames as usize, false);
+    }
 }

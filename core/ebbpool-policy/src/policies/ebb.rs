@@ -68,6 +68,7 @@ use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 /// Nothing is random: the policy compares groups of frames in an order that spreads them, which finds the least valuable
 /// as well as a random sample does.
 pub struct Ebb {
+    config: EbbConfig,
     /// By frame, and without a page up to the end of the last group of frames.
     residents: Vec<PageRecord>,
     reviews: Reviews,
@@ -193,6 +194,7 @@ impl RegisteredPolicy for Ebb {
         let prior = PriorWeight { events: f64::from(config.trust_events), pages: f64::from(config.trust_pages) };
         let hand = Hand::new(frames, config.looks);
         Ebb {
+            config: config.clone(),
             residents: vec![PageRecord::default(); (frames as usize).next_multiple_of(GROUP as usize)],
             reviews: Reviews::new(frames, !hand.visits_all()),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
@@ -238,6 +240,15 @@ impl Ebb {
         let record = &self.residents[frame as usize];
         let values = self.learned.values(self.now, self.shortened_at, self.asymmetry);
         self.duel.reference(record, access, values, self.asymmetry);
+    }
+
+    /// A page is no longer a ghost, and was not referenced.
+    #[inline]
+    fn forget(&mut self, PageRecord { page, mut history }: PageRecord) {
+        self.learned.end_ghost(&mut history);
+        self.learned.forget(&history, self.now);
+        let (count, age) = (history.references(), history.age(self.now));
+        self.forgotten_counts.put(page, count, age, self.now);
     }
 
     /// Counts a reference.
@@ -416,7 +427,10 @@ impl Ebb {
 }
 
 impl Policy for Ebb {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::COSTS).union(Capabilities::CLASSES);
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
+        .union(Capabilities::COSTS)
+        .union(Capabilities::CLASSES)
+        .union(Capabilities::RESIZES);
 
     fn most_ghosts(&self) -> u32 {
         self.ghosts.capacity()
@@ -578,11 +592,8 @@ impl Policy for Ebb {
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        if let Some((PageRecord { page, mut history }, next)) = self.ghosts.make_room() {
-            self.learned.end_ghost(&mut history);
-            self.learned.forget(&history, self.now);
-            let (count, age) = (history.references(), history.age(self.now));
-            self.forgotten_counts.put(page, count, age, self.now);
+        if let Some((record, next)) = self.ghosts.make_room() {
+            self.forget(record);
             if let Some(next) = next {
                 self.forgotten_counts.prefetch(next);
             }
@@ -617,6 +628,37 @@ impl Policy for Ebb {
 
     fn costs(&mut self, costs: Costs) {
         self.asymmetry = asymmetry(costs);
+    }
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        let candidates = [from, to].map(|frame| self.history(frame).has(CANDIDATE));
+        let record = std::mem::take(&mut self.residents[from as usize]);
+        self.residents[to as usize] = record;
+        for (frame, candidate) in [from, to].into_iter().zip(candidates) {
+            self.history(frame).set(CANDIDATE, candidate);
+        }
+        self.reviews.admit(to, self.now);
+    }
+
+    /// What was learned stays, and so do histories, and as many of the latest ghosts as there may be. The duel begins anew, with the
+    /// same leader.
+    fn resize(&mut self, frames: u32) {
+        self.forget_candidates();
+        let config = EbbConfig { begin: self.duel.leader(), ..self.config.clone() };
+        let mut sized = Ebb::new(config, frames);
+        let kept = sized.residents.len().min(self.residents.len());
+        sized.residents[..kept].copy_from_slice(&self.residents[..kept]);
+        sized.reviews.make_all_due(self.now);
+        let resident = sized.residents.iter().filter(|record| record.history.has(RESIDENT));
+        resident.for_each(|record| sized.duel.admit(record.page));
+        while let Some((record, _)) = self.ghosts.reduce_to(sized.ghosts.most()) {
+            self.forget(record);
+        }
+        self.ghosts.resize(&sized.ghosts);
+        self.forgotten_counts.resize(&sized.forgotten_counts, self.now);
+        self.learned.resize(frames, self.config.classes);
+        (self.residents, self.reviews, self.candidates) = (sized.residents, sized.reviews, sized.candidates);
+        (self.hand, self.duel, self.oldest) = (sized.hand, sized.duel, sized.oldest);
     }
 }
 

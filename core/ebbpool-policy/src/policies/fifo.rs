@@ -34,7 +34,7 @@ impl RegisteredPolicy for Fifo {
 
 impl Policy for Fifo {
     const LOOKS_AT_PAGES: bool = false;
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::RESIZES);
 
     /// It ignores writes.
     fn wrote(&mut self, _frame: Frame) -> bool {
@@ -64,4 +64,12 @@ impl Policy for Fifo {
     }
 
     fn cleaned(&mut self, _frame: Frame) {}
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.lists.resize(frames);
+    }
 }

@@ -61,7 +61,7 @@ impl RegisteredPolicy for Gclock {
 
 impl Policy for Gclock {
     const LOOKS_AT_PAGES: bool = false;
-    const CAPABILITIES: Capabilities = Capabilities::empty();
+    const CAPABILITIES: Capabilities = Capabilities::RESIZES;
 
     /// It ignores writes.
     fn wrote(&mut self, _frame: Frame) -> bool {
@@ -106,4 +106,14 @@ impl Policy for Gclock {
     }
 
     fn cleaned(&mut self, _frame: Frame) {}
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+        self.counters[to as usize] = self.counters[from as usize];
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.lists.resize(frames);
+        self.counters.resize(frames as usize, 0);
+    }
 }

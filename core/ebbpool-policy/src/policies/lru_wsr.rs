@@ -35,7 +35,7 @@ impl RegisteredPolicy for LruWsr {
 }
 
 impl Policy for LruWsr {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::RESIZES);
 
     fn wrote(&mut self, frame: Frame) -> bool {
         self.dirty[frame as usize] = true;
@@ -85,5 +85,17 @@ impl Policy for LruWsr {
     fn cleaned(&mut self, frame: Frame) {
         self.dirty[frame as usize] = false;
         self.cold[frame as usize] = false;
+    }
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+        self.dirty[to as usize] = self.dirty[from as usize];
+        self.cold[to as usize] = self.cold[from as usize];
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.lists.resize(frames);
+        self.dirty.resize(frames as usize, false);
+        self.cold.resize(frames as usize, false);
     }
 }

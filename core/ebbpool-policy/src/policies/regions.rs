@@ -68,6 +68,33 @@ impl Regions {
         self.lists.remove(region, frame);
     }
 
+    /// The page in `from` is in `to` now.
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+        self.in_window[to as usize] = self.in_window[from as usize];
+    }
+
+    /// From now on there are that many frames, `window` of them in the window.
+    fn resize(&mut self, frames: u32, window: u32) {
+        self.lists.resize(frames);
+        self.in_window.resize(frames as usize, false);
+        self.working_size = frames - window.min(frames);
+        while self.lists.len(WORKING) > self.working_size
+            && let Some(demoted) = self.lists.lru(WORKING)
+        {
+            self.lists.remove(WORKING, demoted);
+            self.lists.push_mru(WINDOW, demoted);
+            self.in_window[demoted as usize] = true;
+        }
+        while self.lists.len(WORKING) < self.working_size
+            && let Some(promoted) = self.lists.mru(WINDOW)
+        {
+            self.lists.remove(WINDOW, promoted);
+            self.lists.push_lru(WORKING, promoted);
+            self.in_window[promoted as usize] = false;
+        }
+    }
+
     /// The frame nearest the LRU end of the whole list that may be evicted.
     #[inline]
     pub(crate) fn lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
@@ -139,6 +166,20 @@ impl CleanFirst {
             self.cursor.before_unlink(&self.regions.lists, frame, self.dirty[frame as usize]);
         }
         self.regions.leave(frame);
+    }
+
+    /// The page in `from` is in `to` now.
+    pub(crate) fn moved(&mut self, from: Frame, to: Frame) {
+        self.regions.moved(from, to);
+        self.cursor.moved(from, to);
+        self.dirty[to as usize] = self.dirty[from as usize];
+    }
+
+    /// From now on there are that many frames, `window` of them in the window.
+    pub(crate) fn resize(&mut self, frames: u32, window: u32) {
+        self.regions.resize(frames, window);
+        self.cursor = CleanCursor::at(self.regions.lists.lru(WINDOW));
+        self.dirty.resize(frames as usize, false);
     }
 
     /// The clean frame nearest the LRU end of the window that may be evicted.

@@ -59,7 +59,7 @@ impl Sieve {
 
 impl Policy for Sieve {
     const LOOKS_AT_PAGES: bool = false;
-    const CAPABILITIES: Capabilities = Capabilities::empty();
+    const CAPABILITIES: Capabilities = Capabilities::RESIZES;
 
     /// It ignores writes.
     fn wrote(&mut self, _frame: Frame) -> bool {
@@ -102,6 +102,19 @@ impl Policy for Sieve {
     }
 
     fn cleaned(&mut self, _frame: Frame) {}
+
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.lists.replace(from, to);
+        self.visited[to as usize] = self.visited[from as usize];
+        if self.hand == Some(from) {
+            self.hand = Some(to);
+        }
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.lists.resize(frames);
+        self.visited.resize(frames as usize, false);
+    }
 }
 
 #[cfg(test)]

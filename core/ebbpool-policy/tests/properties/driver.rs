@@ -54,6 +54,8 @@ pub struct DriverBehaviour {
     pub plays_server: bool,
     /// Calls only methods whose capability the policy declares.
     pub only_declared: bool,
+    /// Moves a page to another frame before each reference, if one is empty.
+    pub moves: bool,
 }
 
 /// A page table over a fixed set of pages, frames handed out in order, pins by frame.
@@ -212,6 +214,55 @@ impl Driver {
         self.write_fails = true;
     }
 
+    /// From now on there are that many frames: as in the pool, the pages beyond them move to empty ones, or the policy's victims are
+    /// evicted to make room. Gives up at a pinned page.
+    pub fn resize(&mut self, frames: usize) -> Result<(), TestCaseError> {
+        if !self.declared.contains(Capabilities::RESIZES) {
+            return Ok(());
+        }
+        while let Some(from) = self.occupants.iter().skip(frames).position(Option::is_some).map(|at| at + frames) {
+            if self.pinned >> (from % 64) & 1 == 1 {
+                return Ok(());
+            }
+            let empty = self.occupants.iter().take(frames).position(Option::is_none);
+            let to = match empty {
+                Some(empty) => empty,
+                None => {
+                    let Some(victim) = self.victim(None)? else {
+                        return Ok(());
+                    };
+                    self.evict(victim)?;
+                    victim as usize
+                }
+            };
+            if to < frames {
+                self.move_page(from, to);
+            }
+        }
+        self.occupants.resize(frames, None);
+        self.policy.resize(frames as u32);
+        self.check_gauges()
+    }
+
+    fn move_page(&mut self, from: usize, to: usize) {
+        self.occupants[to] = self.occupants[from].take();
+        if let Some((page, _)) = self.occupants[to] {
+            self.frame_of[page] = Some(to as Frame);
+        }
+        self.policy.moved(from as Frame, to as Frame);
+    }
+
+    /// Moves the page in the last frame that has one to the first empty one.
+    fn move_last(&mut self) {
+        let empty = self.occupants.iter().position(Option::is_none);
+        let last = self.occupants.iter().rposition(Option::is_some);
+        if let (Some(empty), Some(last)) = (empty, last)
+            && self.declared.contains(Capabilities::RESIZES)
+        {
+            self.move_page(last, empty);
+        }
+    }
+
     /// The page leaves its frame, and the policy does not remember it.
     fn leave(&mut self, frame: Frame, page: usize) {
         self.policy.evicted(frame);
@@ -297,6 +348,9 @@ impl Driver {
         }
         if self.behaviour.asks_often {
             self.ask_for_victims()?;
+        }
+        if self.behaviour.moves {
+            self.move_last();
         }
         let position = self.references;
         self.references += 1;

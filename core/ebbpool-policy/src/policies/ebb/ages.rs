@@ -44,6 +44,11 @@ impl AgeBuckets {
         AgeBuckets { first: first.min(HALF_DOUBLINGS - BUCKETS) }
     }
 
+    /// How many buckets later the bucket of an age is among those of another pool.
+    pub(super) fn later_in(self, other: AgeBuckets) -> isize {
+        self.first as isize - other.first as isize
+    }
+
     /// The bucket of an age.
     #[inline]
     pub(super) fn bucket(self, age: u64) -> usize {

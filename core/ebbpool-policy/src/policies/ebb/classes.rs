@@ -54,8 +54,15 @@ pub(super) struct Classification {
 impl ClassSlots {
     /// At most `most` classes have slots.
     pub(super) fn new(frames: u32, most: usize) -> Self {
-        let classes = ((frames / FRAMES_PER_CLASS) as usize).min(most);
-        ClassSlots { slots: [ClassSlot::default(); SLOTS], classes: classes.min(MOST_CLASSES), used: 1, highest: 0, shift: 0 }
+        let mut slots = ClassSlots { slots: [ClassSlot::default(); SLOTS], classes: 0, used: 1, highest: 0, shift: 0 };
+        slots.resize(frames, most);
+        slots
+    }
+
+    /// At most `most` classes have slots from now on; those slots that were ever used stay.
+    pub(super) fn resize(&mut self, frames: u32, most: usize) {
+        let classes = ((frames / FRAMES_PER_CLASS) as usize).min(most).min(MOST_CLASSES);
+        self.classes = classes.max(self.used - 1);
     }
 
     /// The number of slots that may ever be used, the shared one included.

@@ -115,6 +115,36 @@ impl<const KINDS: usize> Densities<KINDS> {
         densities
     }
 
+    /// From now on ages are in other buckets, and there are `slots` slots, no fewer than before. What was learned for an age stays,
+    /// as far as buckets tell.
+    pub(super) fn resize(&mut self, ages: AgeBuckets, slots: usize) {
+        let later = self.ages.later_in(ages);
+        let shifted = |bucket: usize, by: isize| bucket.saturating_add_signed(by).min(BUCKETS - 1);
+        for row in &mut self.rows {
+            for (at, waits) in std::mem::take(row).into_iter().enumerate() {
+                let cell = &mut row[shifted(at, later)];
+                cell.events += waits.events;
+                cell.censored += waits.censored;
+            }
+        }
+        for RowDensities(density) in &mut self.density {
+            *density = std::array::from_fn(|at| density[shifted(at, -later)]);
+        }
+        let pooled = self.by_kind.iter_mut().chain(&mut self.by_slot).chain([&mut self.all]);
+        let usual = pooled.map(|pooled| {
+            pooled.clear();
+            &mut pooled.usual
+        });
+        for expected in usual.chain([&mut self.learned_last]) {
+            *expected = std::array::from_fn(|at| expected[shifted(at, -later)]);
+        }
+        self.ages = ages;
+        self.rows.resize(slots * KINDS, Default::default());
+        self.density.resize(slots * KINDS, self.density[0]);
+        let none = [0.0; BUCKETS];
+        self.by_slot.resize(slots, PooledWaits { events: none, at_risk: none, usual: ONCE });
+    }
+
     /// A page of the row waited `age` references for the event.
     #[inline]
     pub(super) fn record_event(&mut self, row: usize, age: u64) {

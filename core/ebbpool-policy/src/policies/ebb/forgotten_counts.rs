@@ -36,6 +36,11 @@ impl CountEntry {
         EventCount::from_quarters(((self.0 >> TIME_BITS) & MOST_COUNT).saturating_sub(1))
     }
 
+    /// The same count of a page referenced at `time`.
+    fn at(self, time: u32) -> Self {
+        CountEntry(self.0 / TIMES * TIMES | time % TIMES)
+    }
+
     /// Units of time until `time`; more than there can be if there is no entry.
     fn age(self, time: u32) -> u32 {
         match self.0 {
@@ -49,6 +54,25 @@ impl ForgottenCounts {
     /// Room for at least `entries` counts over `frames` frames.
     pub(super) fn new(entries: u64, frames: u32) -> Self {
         ForgottenCounts { sets: vec![Default::default(); entries.div_ceil(WAYS as u64) as usize], unit: u64::from(frames) }
+    }
+
+    /// From now on there are as many sets as in `sized`. A set has the latest counts of those sets that had the counts of its pages.
+    pub(super) fn resize(&mut self, sized: &ForgottenCounts, now: u64) {
+        let (before, sets) = (self.sets.len(), sized.sets.len());
+        let (then, time) = (self.time(now), sized.time(now));
+        let set_of = |set: usize| {
+            let covered = set * before / sets..((set + 1) * before).div_ceil(sets);
+            let mut latest = self.sets[covered].concat();
+            latest.retain(|&CountEntry(entry)| entry != 0);
+            latest.sort_by_key(|entry| entry.age(then));
+            let in_units = |entry: &CountEntry| {
+                let age = u64::from(entry.age(then)) * self.unit / sized.unit;
+                entry.at(time.wrapping_sub(age.min(u64::from(TIMES - 1)) as u32))
+            };
+            std::array::from_fn(|way| latest.get(way).map(in_units).unwrap_or_default())
+        };
+        self.sets = (0..sets).map(set_of).collect();
+        self.unit = sized.unit;
     }
 
     /// Prefetches the page's set: its count will soon be looked up or stored.

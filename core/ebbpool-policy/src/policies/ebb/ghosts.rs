@@ -16,6 +16,8 @@ const FREE: usize = 2;
 pub(super) struct Ghosts {
     records: Vec<PageRecord>,
     order: FrameLists<3>,
+    /// The most ghosts, for which there are records.
+    most: u32,
     /// Up to this number, ghosts evicted dirty are not forgotten in favour of ghosts evicted clean.
     dirty: u32,
 }
@@ -33,10 +35,23 @@ impl Ghosts {
         let most = most.min(MOST_GHOSTS);
         let mut order = FrameLists::new(most);
         (0..most).for_each(|ghost| order.push_mru(FREE, ghost));
-        Ghosts { records: vec![PageRecord::default(); most as usize], order, dirty }
+        Ghosts { records: vec![PageRecord::default(); most as usize], order, most, dirty }
     }
 
-    /// The number of ghosts that there is room for: every ghost is below it.
+    /// From now on there are as many ghosts as in `sized`: no more than that are left.
+    pub(super) fn resize(&mut self, sized: &Ghosts) {
+        (self.most, self.dirty) = (sized.most, sized.dirty);
+        let added = self.capacity()..self.most.max(self.capacity());
+        self.records.resize(added.end as usize, PageRecord::default());
+        self.order.resize(added.end);
+        added.for_each(|ghost| self.order.push_mru(FREE, ghost));
+    }
+
+    pub(super) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Every ghost is below this number.
     pub(super) fn capacity(&self) -> u32 {
         self.records.len() as u32
     }
@@ -61,7 +76,7 @@ impl Ghosts {
     /// Removes and returns the record of `ghost`, if it still is the page's.
     #[inline]
     pub(super) fn take(&mut self, ghost: Ghost, page: Page) -> Option<PageRecord> {
-        let record = self.records[ghost as usize];
+        let record = *self.records.get(ghost as usize)?;
         if record.page != page || !record.history.is_ghost() {
             return None;
         }
@@ -74,7 +89,7 @@ impl Ghosts {
     /// Remembers a page as the newest of its queue, if there is room.
     #[inline]
     pub(super) fn put(&mut self, record: PageRecord) -> Option<Ghost> {
-        let ghost = self.order.mru(FREE)?;
+        let ghost = self.order.mru(FREE).filter(|_| self.len() < self.most)?;
         self.order.remove(FREE, ghost);
         self.order.push_mru(queue_of(&record), ghost);
         self.records[ghost as usize] = record;
@@ -87,9 +102,26 @@ impl Ghosts {
     /// ghosts evicted clean while they are few.
     #[inline]
     pub(super) fn make_room(&mut self) -> Option<(PageRecord, Option<Page>)> {
-        if self.order.len(FREE) > 0 {
-            return None;
+        match self.len() < self.most {
+            true => None,
+            false => self.forget_one(),
         }
+    }
+
+    /// Makes no more ghosts than `most`, one at a time: as [`make_room`](Self::make_room), until it returns none.
+    pub(super) fn reduce_to(&mut self, most: u32) -> Option<(PageRecord, Option<Page>)> {
+        match self.len() <= most {
+            true => None,
+            false => self.forget_one(),
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.order.len(EVICTED_CLEAN) + self.order.len(EVICTED_DIRTY)
+    }
+
+    #[inline]
+    fn forget_one(&mut self) -> Option<(PageRecord, Option<Page>)> {
         let queue = match self.order.len(EVICTED_DIRTY) > self.dirty || self.order.len(EVICTED_CLEAN) == 0 {
             true => EVICTED_DIRTY,
             false => EVICTED_CLEAN,

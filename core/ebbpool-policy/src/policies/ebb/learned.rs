@@ -74,6 +74,16 @@ impl WaitStatistics {
         }
     }
 
+    /// From now on there are that many frames, and at most that many classes.
+    pub(super) fn resize(&mut self, frames: u32, classes: usize) {
+        self.frames = frames.into();
+        self.ages = AgeBuckets::new(frames);
+        self.classes.resize(frames, classes);
+        let slots = self.classes.most_used();
+        self.references.resize(self.ages, slots);
+        self.writes.resize(self.ages, slots);
+    }
+
     /// Sets the class of a missed page.
     #[inline]
     pub(super) fn classify(&mut self, history: &mut History, class: PageClass, page: Page) {
