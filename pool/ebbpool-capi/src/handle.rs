@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use crossbeam_utils::sync::ShardedLock;
 use ebbpool::Pool;
@@ -19,13 +20,20 @@ use crate::pointers::object;
 pub struct PoolHandle {
     pub(crate) fixed: FixedPages,
     open: ShardedLock<Option<Pool>>,
+    /// A call closes the pool, and has found that nothing is fixed.
+    closing: AtomicBool,
     /// A call has panicked.
     failed: AtomicBool,
 }
 
 impl PoolHandle {
     pub(crate) fn new(pool: Pool) -> Self {
-        PoolHandle { fixed: FixedPages::new(), open: ShardedLock::new(Some(pool)), failed: AtomicBool::new(false) }
+        PoolHandle {
+            fixed: FixedPages::new(),
+            open: ShardedLock::new(Some(pool)),
+            closing: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        }
     }
 
     fn check_usable(&self) -> Result<(), Failure> {
@@ -47,8 +55,15 @@ impl PoolHandle {
     pub(crate) fn with<R>(&self, body: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
         self.check_usable()?;
         self.contain(|| {
-            let open = self.open.try_read();
-            let open = open.map_err(|_| Failure::busy("the pool is being closed"))?;
+            let open = loop {
+                match self.open.try_read() {
+                    Ok(open) => break open,
+                    Err(_) if self.closing.load(Ordering::Acquire) => return Err(Failure::busy("the pool is being closed")),
+                    // The thread that has the lock gives it back, since something is fixed, or is about to close the pool. It
+                    // may be this thread that closes it, so that this must not wait for the lock.
+                    Err(_) => thread::yield_now(),
+                }
+            };
             body(open.as_ref().ok_or_else(Failure::closed)?)
         })
     }
@@ -64,11 +79,14 @@ impl PoolHandle {
                 return Err(Failure::busy(format!("{fixed} pages are fixed; unfix them first")));
             }
             let pool = open.take().ok_or_else(Failure::closed)?;
-            pool.close().map_err(|error| {
+            self.closing.store(true, Ordering::Release);
+            let closed = pool.close().map_err(|error| {
                 let (pool, error) = error.into_parts();
                 *open = Some(pool);
                 error.into()
-            })
+            });
+            self.closing.store(false, Ordering::Release);
+            closed
         })
     }
 
