@@ -202,6 +202,8 @@ typedef struct ebbpool_pool_options {
                    uint32_t page_class);
     // The first argument of `on_fix`.
     void *on_fix_context;
+    // Lets `ebbpool_pool_resize` change the number of frames, up to this one; 0 if it stays.
+    uint64_t most_frames;
 } ebbpool_pool_options;
 
 // A storage of the program, as a sequence of bytes. The pool calls the functions from several threads at the same time,
@@ -671,6 +673,14 @@ ebbpool_status ebbpool_pool_discard(struct ebbpool_pool *pool,
 // Errors: `EBBPOOL_IO`, `EBBPOOL_LOG`, `EBBPOOL_SYNC_FAILED`, `EBBPOOL_BUSY`, `EBBPOOL_ABANDONED`. The page stays dirty.
 ebbpool_status ebbpool_pool_flush(struct ebbpool_pool *pool,
                                   uint64_t number);
+
+// Changes the number of frames while other threads use the pool, which was opened with `most_frames`. Of fewer frames the policy's
+// next victims are evicted, and the memory of the others is given back to the system.
+//
+// Errors: `EBBPOOL_INVALID` for a number that the pool cannot have; `EBBPOOL_BUSY` if pages were fixed for the pool's patience;
+// as `ebbpool_pool_flush` if a victim cannot be written. The pool has as many frames as before then.
+ebbpool_status ebbpool_pool_resize(struct ebbpool_pool *pool,
+                                   uint64_t frames);
 
 // Writes all pages that are dirty now, and returns when their content survives a crash. Other threads go on meanwhile.
 // Into `covered_lsn`, unless it is null, it stores the LSN up to which recovery needs no log: 2^64 - 1 without a log, and 0

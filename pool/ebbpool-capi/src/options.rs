@@ -88,6 +88,8 @@ pub struct PoolSettings {
     pub on_fix: Option<unsafe extern "C" fn(context: *mut c_void, number: u64, mode: u32, page_class: u32)>,
     /// The first argument of `on_fix`.
     pub on_fix_context: *mut c_void,
+    /// Lets `ebbpool_pool_resize` change the number of frames, up to this one; 0 if it stays.
+    pub most_frames: u64,
 }
 
 /// The program's function that receives each fix.
@@ -138,7 +140,7 @@ fn check_flags(flags: u64, all: u64, what: &str) -> Result<(), Failure> {
     }
 }
 
-fn narrow(number: u64, what: &str) -> Result<u32, Failure> {
+pub(crate) fn narrow(number: u64, what: &str) -> Result<u32, Failure> {
     u32::try_from(number).map_err(|_| Failure::invalid(format!("{what} is {number}, too large")))
 }
 
@@ -239,6 +241,9 @@ impl PoolSettings {
         }
         if let Some(pages) = given(self.batch) {
             options = options.batch(narrow(pages, "batch")?);
+        }
+        if let Some(frames) = given(self.most_frames) {
+            options = options.most_frames(narrow(frames, "most_frames")?);
         }
         if let Some(pages) = given(self.most_pages) {
             options = options.most_pages(pages);

@@ -11,7 +11,7 @@ use ebbpool::storage::{FileStorage, MemoryStorage, Storage};
 
 use crate::error::{Failure, StatusCode, guarded};
 use crate::handle::{PoolHandle, with_pool};
-use crate::options::{FileSettings, PoolSettings};
+use crate::options::{FileSettings, PoolSettings, narrow};
 use crate::pointers::{object, text, versioned, versioned_or_zeros, write, write_text};
 use crate::storage::{CallbackStorage, Ownership, StorageCallbacks};
 
@@ -174,6 +174,17 @@ pub unsafe extern "C" fn ebbpool_pool_discard(pool: *mut PoolHandle, number: u64
 pub unsafe extern "C" fn ebbpool_pool_flush(pool: *mut PoolHandle, number: u64) -> StatusCode {
     // SAFETY: the pointer is that of a pool, as the header requires.
     unsafe { with_pool(pool, |_, pool| Ok(pool.flush(number)?)) }
+}
+
+/// Changes the number of frames while other threads use the pool, which was opened with `most_frames`. Of fewer frames the policy's
+/// next victims are evicted, and the memory of the others is given back to the system.
+///
+/// Errors: `EBBPOOL_INVALID` for a number that the pool cannot have; `EBBPOOL_BUSY` if pages were fixed for the pool's patience;
+/// as `ebbpool_pool_flush` if a victim cannot be written. The pool has as many frames as before then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_pool_resize(pool: *mut PoolHandle, frames: u64) -> StatusCode {
+    // SAFETY: the pointer is that of a pool, as the header requires.
+    unsafe { with_pool(pool, |_, pool| Ok(pool.resize(narrow(frames, "frames")?)?)) }
 }
 
 /// Writes all pages that are dirty now, and returns when their content survives a crash. Other threads go on meanwhile.

@@ -68,9 +68,16 @@ impl Signal {
 /// The settings of the background writer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterSettings {
-    /// The number of next victims that it keeps clean.
-    pub(crate) reserve: usize,
+    /// The number of next victims that it keeps clean, if the caller has set one.
+    pub(crate) reserve: Option<u32>,
     pub(crate) max_dirty_age: Option<Duration>,
+}
+
+impl WriterSettings {
+    /// The number of next victims that it keeps clean in a pool of that many frames.
+    fn reserve(self, frames: u32) -> usize {
+        self.reserve.unwrap_or((frames / 64).clamp(1, 64)) as usize
+    }
 }
 
 /// How long the writer sleeps if no thread wakes it.
@@ -116,7 +123,7 @@ fn write_due_pages(
     requested: bool,
     held: &mut HeldPages,
 ) -> Result<(), crate::PoolError> {
-    let over = core.frames.dirty().count().saturating_sub(core.limits.dirty_budget);
+    let over = core.frames.dirty().count().saturating_sub(core.limits.dirty_budget());
     let mut outcome = Ok(());
     if over > 0 && !(requested && core.throttle.writes_are_instant()) {
         // A little below the budget, because a batch of a few pages takes nearly as long as a larger one.
@@ -129,8 +136,9 @@ fn write_due_pages(
         core.throttle.batch_ends(written.as_ref().map_or(0, |pages| *pages));
         outcome = written.map(drop);
     }
-    if settings.reserve > 0 && core.policy().is_full(&core.frames) {
-        let dirty = core.policy().next_dirty(settings.reserve, false, &core.frames);
+    let reserve = settings.reserve(core.frames.count());
+    if reserve > 0 && core.policy().is_full(&core.frames) {
+        let dirty = core.policy().next_dirty(reserve, false, &core.frames);
         let written = core.write_frames(dirty, WriteCause::Background);
         outcome = outcome.and(written.map(drop));
     }

@@ -6,7 +6,7 @@ use crate::frames::{LatchRefusal, SharedLatch, WaitCondition};
 use crate::log::Lsn;
 use crate::stats::WriteCause;
 
-/// The number of times that a checkpoint writes the dirty pages, because an eviction was undone meanwhile.
+/// The number of times that a checkpoint writes the dirty pages, because an eviction was undone, or a page moved, meanwhile.
 const MOST_PASSES: usize = 4;
 
 /// The result of a checkpoint.
@@ -26,7 +26,7 @@ pub struct Checkpoint {
 pub(crate) enum CheckpointOutcome {
     /// Every page that was dirty is in storage, except for an abandoned one, if there is one.
     Complete { checkpoint: Checkpoint, abandoned: Option<u64> },
-    /// Evictions were undone in each pass, so that some page may be dirty still. The number of pages written.
+    /// Evictions were undone, or pages moved, in each pass, so that some page may be dirty still. The number of pages written.
     Incomplete { pages: usize },
 }
 
@@ -34,14 +34,14 @@ impl PoolShared {
     /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
     /// depends on the number of dirty pages, not of frames.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointOutcome, PoolError> {
-        self.callback.check()?;
+        self.check_callbacks()?;
         self.transfer.check_unpoisoned()?;
         let begin = self.transfer.log().end_lsn();
         let mut pages = 0;
         // A page that is being evicted is not among the dirty ones. If it cannot be written, it is dirty again, and
-        // then the dirty pages are written once more.
+        // then the dirty pages are written once more. So they are if one has moved to another frame.
         for _ in 0..MOST_PASSES {
-            let undone_evictions = self.policy().undone_evictions();
+            let returned = self.policy().returned();
             for page in self.torn_pads.pages() {
                 self.load(page)?;
             }
@@ -57,7 +57,7 @@ impl PoolShared {
             let first_unwritten = unwritten_before.into_iter().chain(self.frames.first_unwritten()).min();
             // Fetching a page may have evicted others, whose blocks were written whole.
             let torn = !self.torn_pads.pages().is_empty();
-            if torn || self.policy().undone_evictions() != undone_evictions {
+            if torn || self.policy().returned() != returned {
                 continue;
             }
             let covered = match begin {
@@ -157,7 +157,7 @@ impl PoolShared {
 
     /// Writes one page, if it is resident and dirty, and syncs.
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
-        self.callback.check()?;
+        self.check_callbacks()?;
         self.transfer.check_unpoisoned()?;
         if self.torn_pads.contains(page) {
             self.load(page)?;

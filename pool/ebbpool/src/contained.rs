@@ -133,7 +133,7 @@ pub(crate) struct ContainedPolicy {
     /// The policy panicked in a call that cannot replace it; the next call with `&mut self` replaces it.
     fails: Cell<bool>,
     /// The reports to the policy about each frame: its page, and the access that made the page clean or dirty.
-    held: Box<[Option<(Page, Access)>]>,
+    held: Vec<Option<(Page, Access)>>,
     /// The number of victims in a row that cannot be evicted.
     refused: u32,
     /// How often in a row it named none, although it could.
@@ -155,7 +155,7 @@ impl ContainedPolicy {
             capabilities,
             failed: false,
             fails: Cell::new(false),
-            held: boxed(frames as usize, || None)?,
+            held: boxed(frames as usize, || None)?.into_vec(),
             refused: 0,
             none: 0,
             costs: Costs::default(),
@@ -390,5 +390,13 @@ impl DynPolicy for ContainedPolicy {
     fn probabilities(&mut self, _probabilities: Arc<PageProbabilities>) {}
     fn gauges(&self) -> Gauges {
         self.query(|policy| policy.gauges())
+    }
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.call(|policy| policy.moved(from, to));
+        self.held[to as usize] = self.held[from as usize].take();
+    }
+    fn resize(&mut self, frames: u32) {
+        self.call(|policy| policy.resize(frames));
+        self.held.resize(frames as usize, None);
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct PoolShared {
     pub(crate) table: PageTable,
     pub(crate) rings: HitRings,
     pub(crate) replacement: Mutex<Replacement>,
+    /// Held while the number of frames changes.
+    pub(crate) resizing: Mutex<()>,
     /// Runs the listener and a caller's policy, under the policy's lock.
     pub(crate) callback: Arc<Callback>,
     pub(crate) torn_pads: TornPads,
@@ -136,6 +138,12 @@ impl PoolShared {
         }
     }
 
+    /// An error in a function of the caller that runs under a lock, for calls that may wait for long or for that lock.
+    pub(crate) fn check_callbacks(&self) -> Result<(), PoolError> {
+        self.callback.check()?;
+        self.recorder.as_ref().map_or(Ok(()), FixCallback::check)
+    }
+
     /// Locks the policy, and reports the calling thread's hits to it.
     pub(crate) fn policy(&self) -> MutexGuard<'_, Replacement> {
         let mut replacement = self.replacement.lock();
@@ -200,7 +208,7 @@ impl PoolShared {
         // No page moves meanwhile.
         let policy = self.policy();
         let evicted = policy.pages_being_evicted().last().copied();
-        let changed = (0..self.frames.count()).filter_map(|frame| self.frames.changed_page(frame));
+        let changed = (0..self.frames.most()).filter_map(|frame| self.frames.changed_page(frame));
         let last = changed.chain(evicted).chain(self.frames.discarded().last()).max();
         last.map_or(0, |page| page.saturating_add(1))
     }
@@ -509,7 +517,8 @@ impl PoolShared {
     /// Fetches pages that will probably be fixed soon, as far as there is room for them.
     pub(crate) fn fetch_ahead(&self, pages: impl Iterator<Item = u64>) {
         let mut all = Vec::new();
-        for page in pages {
+        // However sequential the fixes are, most frames are for pages that callers have fixed.
+        for page in pages.take(self.frames.count() as usize / 8) {
             let access = FetchReason::ReadAhead.access();
             let page = (page, UNKNOWN_CLASS);
             let plan = self.policy().plan(page, access, None, self.view());
@@ -671,7 +680,7 @@ impl PoolShared {
             let failed = eviction.dirty && outcomes.next().is_some_and(|outcome| outcome.is_err());
             match failed {
                 true => policy.undo_eviction(eviction, self.view()),
-                false => policy.free_frame(eviction),
+                false => policy.free_frame(eviction, &self.frames),
             }
         }
         for (_, taken) in copies {

@@ -194,6 +194,28 @@ pub enum OptionsError {
         /// The most frames.
         most: u32,
     },
+    /// Fewer frames at most than at first, or more than a pool can have.
+    #[error("most_frames is at least the number of frames, {frames}, and no more than a pool can have; {most} is not")]
+    MostFrames {
+        /// The most frames.
+        most: u32,
+        /// The number of frames at first.
+        frames: u32,
+    },
+    /// The policy works with a fixed number of frames only.
+    #[error("{policy} cannot change its number of frames; ebb, lru and clock are among those that can")]
+    Resize {
+        /// The policy.
+        policy: String,
+    },
+    /// A number of frames to which the pool cannot be resized.
+    #[error("the pool cannot have {frames} frames: {}", resizable(.most))]
+    ResizeTo {
+        /// The number of frames.
+        frames: u32,
+        /// The most frames, if the pool can be resized.
+        most: Option<u32>,
+    },
     /// A page size that a pool cannot have.
     #[error("pages of {bytes} bytes are not possible; a power of two from {least} up is")]
     PageSize {
@@ -278,6 +300,13 @@ impl CloseError {
 impl From<CloseError> for PoolError {
     fn from(error: CloseError) -> PoolError {
         *error.source
+    }
+}
+
+fn resizable(most: &Option<u32>) -> String {
+    match most {
+        Some(most) => format!("it was opened for 1 to {most}"),
+        None => "open it with the option most_frames, to change their number".into(),
     }
 }
 

@@ -50,6 +50,8 @@ struct FrameDetails {
 
 /// All frames, and memory for copies in flight. Guards name it, and callers cannot.
 pub struct Frames {
+    /// The number of frames in use, which are the first ones. Changed under the policy's lock.
+    count: AtomicU32,
     headers: Box<[FrameHeader]>,
     details: Box<[FrameDetails]>,
     changes: Box<[PageChanges]>,
@@ -66,19 +68,21 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `count` empty frames, and room for `copies` copies; `None` if there is no memory for them.
-    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Option<Self> {
-        let slots = count.checked_add(copies)?;
+    /// `count` empty frames of at most `most`, and room for `copies` copies; `None` if there is no memory for them.
+    pub(crate) fn new((count, most): (u32, u32), copies: u32, page_size: usize) -> Option<Self> {
+        let slots = most.checked_add(copies)?;
         let memory = FrameMemory::new(slots as usize, page_size)?;
+        [0..count, most..slots].into_iter().for_each(|slots| memory.clear(slots));
         let header = || FrameHeader { word: FrameWord::new(), page: AtomicU64::new(0) };
         let details = || FrameDetails { lsn: AtomicU64::new(0), admissions: AtomicU32::new(0) };
         Some(Frames {
-            headers: boxed(count as usize, header)?,
-            details: boxed(count as usize, details)?,
-            changes: boxed(count as usize, PageChanges::default)?,
-            dirty: DirtySet::new(count)?,
+            count: AtomicU32::new(count),
+            headers: boxed(most as usize, header)?,
+            details: boxed(most as usize, details)?,
+            changes: boxed(most as usize, PageChanges::default)?,
+            dirty: DirtySet::new(most)?,
             memory: Arc::new(memory),
-            copies: copies::Slots::new(count..slots)?,
+            copies: copies::Slots::new(most..slots)?,
             rooms: waiting::WaitingRooms::default(),
             discarded: DiscardedPages::default(),
             epoch: CachePadded::new(AtomicU64::new(HitEpoch::NONE.to_bits())),
@@ -87,8 +91,19 @@ impl Frames {
         })
     }
 
+    /// The number of frames in use. While it becomes smaller, later frames have pages still.
     pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The most frames that there may be.
+    pub(crate) fn most(&self) -> u32 {
         self.headers.len() as u32
+    }
+
+    /// Sets the number of frames in use, under the policy's lock.
+    pub(crate) fn set_count(&self, count: u32) {
+        self.count.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn memory(&self) -> &Arc<FrameMemory> {

@@ -66,6 +66,7 @@ mod read_ahead;
 mod recent;
 mod recorder;
 mod replacement;
+mod resize;
 mod rings;
 mod scan;
 mod stats;

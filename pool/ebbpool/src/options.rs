@@ -15,6 +15,7 @@ use crate::page::{HEADER_BYTES, PageFormat};
 use crate::recorder::FixSink;
 use crate::replacement::{Listener, ReplacementEvent};
 use crate::storage::Storage;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// The most frames of a pool: a policy cannot number more.
 const MOST_FRAMES: u32 = 1 << 30;
@@ -41,6 +42,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 6
 #[must_use]
 pub struct PoolOptions {
     pub(crate) frames: u32,
+    pub(crate) most_frames: Option<u32>,
     pub(crate) policy: PolicyChoice,
     pub(crate) format: PageFormat,
     pub(crate) log: Arc<dyn Log>,
@@ -81,10 +83,11 @@ pub(crate) struct OwnPolicy {
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) patience: Duration,
-    /// The number of dirty pages above which threads that make pages dirty are slowed down.
-    pub(crate) dirty_budget: usize,
-    /// The number of dirty pages above which fixes for writing are slowed down; `usize::MAX` if they never are.
-    pub(crate) dirty_budget_of_fixes: usize,
+    /// The dirty budget as a share of the frames, if the caller has set one.
+    budget: Option<f64>,
+    throttles_fixes: bool,
+    dirty_budget: AtomicUsize,
+    dirty_budget_of_fixes: AtomicUsize,
     /// Blocks are written whole for a policy that says so.
     pub(crate) pads: bool,
     /// Numbers from there on are those of no page.
@@ -92,16 +95,42 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// From now on the pool has that many frames.
+    pub(crate) fn set_frames(&self, frames: u32) {
+        let share = |share: f64| (f64::from(frames) * share) as usize;
+        let frames = frames as usize;
+        let budget = match self.budget {
+            Some(budget) => share(budget),
+            None if frames < USUAL_ROOM => frames,
+            None => share(USUAL_BUDGET).min(frames - USUAL_ROOM.min(frames / 2)),
+        };
+        self.dirty_budget.store(budget, Ordering::Relaxed);
+        let of_fixes = if self.throttles_fixes { budget } else { usize::MAX };
+        self.dirty_budget_of_fixes.store(of_fixes, Ordering::Relaxed);
+    }
+
+    /// The number of dirty pages above which threads that make pages dirty are slowed down.
+    pub(crate) fn dirty_budget(&self) -> usize {
+        self.dirty_budget.load(Ordering::Relaxed)
+    }
+
+    /// The number of dirty pages above which fixes for writing are slowed down; `usize::MAX` if they never are.
+    #[inline]
+    pub(crate) fn dirty_budget_of_fixes(&self) -> usize {
+        self.dirty_budget_of_fixes.load(Ordering::Relaxed)
+    }
+
     /// The number of frames beyond the dirty budget, at least 1.
     pub(crate) fn room(&self, frames: &Frames) -> usize {
         let frames = frames.count() as usize;
-        frames.saturating_sub(self.dirty_budget).max(1)
+        frames.saturating_sub(self.dirty_budget()).max(1)
     }
 
     /// True if there is a budget, and no more clean pages than the background writer may leave: twice the frames beyond
     /// the budget.
     pub(crate) fn is_near_budget(&self, frames: &Frames) -> bool {
-        self.dirty_budget < frames.count() as usize && frames.dirty().count() + self.room(frames) > self.dirty_budget
+        let budget = self.dirty_budget();
+        budget < frames.count() as usize && frames.dirty().count() + self.room(frames) > budget
     }
 }
 
@@ -114,6 +143,7 @@ impl PoolOptions {
     pub fn new(frames: u32) -> Self {
         PoolOptions {
             frames,
+            most_frames: None,
             policy: match Self::USUAL_POLICY.parse() {
                 Ok(spec) => PolicyChoice::Spec(spec),
                 Err(_) => PolicyChoice::Spec(PolicySpec::from_entry(&registry::entries()[0])),
@@ -277,6 +307,22 @@ impl PoolOptions {
         self
     }
 
+    /// Lets [`Pool::resize`](crate::Pool::resize) change the number of frames, up to this one. The pool reserves the addresses of the
+    /// frames, and memory of about 60 bytes for each. The storage does not register the frames with the kernel then, which makes
+    /// io_uring a little slower.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let pool = PoolOptions::new(100).most_frames(1000).open(MemoryStorage::new(4096))?;
+    /// pool.resize(400)?;
+    /// assert_eq!(pool.frames(), 400);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    pub fn most_frames(mut self, frames: u32) -> Self {
+        self.most_frames = Some(frames);
+        self
+    }
+
     /// The most pages that the storage may have: a fix of a page from this number on fails, and so does growth beyond it. Without
     /// this option every number is that of a page, also one that a damaged pointer has.
     ///
@@ -435,6 +481,7 @@ impl PoolOptions {
     pub fn named_values(&self) -> Vec<(&'static str, String)> {
         let PoolOptions {
             frames,
+            most_frames,
             policy,
             format,
             log,
@@ -463,6 +510,7 @@ impl PoolOptions {
         };
         vec![
             ("frames", frames.to_string()),
+            ("most_frames", format!("{most_frames:?}")),
             ("policy", policy),
             ("format", format!("{format:?}")),
             ("log", (log.durable_lsn() != crate::Lsn::MAX).to_string()),
@@ -494,6 +542,9 @@ impl PoolOptions {
         if frames == 0 || frames > most {
             return Err(OptionsError::Frames { frames, most }.into());
         }
+        if let Some(at_most) = self.most_frames.filter(|at_most| !(frames..=most).contains(at_most)) {
+            return Err(OptionsError::MostFrames { most: at_most, frames }.into());
+        }
         if !bytes.is_power_of_two() || bytes < least {
             return Err(OptionsError::PageSize { bytes, least }.into());
         }
@@ -523,6 +574,9 @@ impl PoolOptions {
             let storage = storage.describe();
             return Err(OptionsError::EraseCounts { policy, storage });
         }
+        if self.most_frames.is_some() && !asked.contains(Capabilities::RESIZES) {
+            return Err(OptionsError::Resize { policy });
+        }
         if asked.contains(Capabilities::PADDING) && !self.pads() {
             return Err(OptionsError::Padding { policy });
         }
@@ -535,36 +589,22 @@ impl PoolOptions {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        let share = |share: f64| (f64::from(self.frames) * share) as usize;
-        let dirty_budget = match self.dirty_budget {
-            Some(budget) => share(budget),
-            None => {
-                let frames = self.frames as usize;
-                match frames < USUAL_ROOM {
-                    true => frames,
-                    false => share(USUAL_BUDGET).min(frames - USUAL_ROOM.min(frames / 2)),
-                }
-            }
-        };
-        Limits {
+        let limits = Limits {
             pads: self.pads(),
             most_pages: self.most_pages,
             patience: self.patience.min(LONGEST),
-            dirty_budget,
-            dirty_budget_of_fixes: match self.throttle_at_fix {
-                true => dirty_budget,
-                false => usize::MAX,
-            },
-        }
+            budget: self.dirty_budget,
+            throttles_fixes: self.throttle_at_fix,
+            dirty_budget: AtomicUsize::new(0),
+            dirty_budget_of_fixes: AtomicUsize::new(0),
+        };
+        limits.set_frames(self.frames);
+        limits
     }
 
     /// The longest delay of one fix.
     pub(crate) fn most_delay(&self) -> Duration {
         self.most_delay.min(LONGEST)
-    }
-
-    pub(crate) fn reserve(&self) -> usize {
-        self.reserve.unwrap_or((self.frames / 64).clamp(1, 64)) as usize
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Pool {
     pub(crate) core: Arc<PoolShared>,
     threads: Vec<JoinHandle<()>>,
     numbers: PageNumbers,
+    /// The number of frames may change.
+    resizable: bool,
 }
 
 impl PoolOptions {
@@ -84,17 +86,20 @@ impl PoolOptions {
         let page_size = storage.page_size();
         let count = self.frames;
         let no_memory = || PoolError::Memory { frames: count, page_size };
-        let frames = Frames::new(count, self.batch.max(1), page_size);
+        let most = self.most_frames.unwrap_or(count);
+        let frames = Frames::new((count, most), self.batch.max(1), page_size);
         let frames = frames.ok_or_else(no_memory)?;
-        storage.register(frames.memory());
+        if self.most_frames.is_none() {
+            // Registered memory could not be given back.
+            storage.register(frames.memory());
+        }
         let limits = self.limits();
         let area = self.open_area(&*storage)?;
         let pages =
             storage.pages().map_err(|source| PoolError::Storage { what: "the storage cannot say how long it is", source })?;
         let throttle = Throttle::new(self.most_delay());
-        let settings = WriterSettings { reserve: self.reserve(), max_dirty_age: self.max_dirty_age };
-        // However sequential the fixes are, most frames are for pages that callers have fixed.
-        let most_ahead = self.read_ahead.min(self.frames / 8);
+        let settings = WriterSettings { reserve: self.reserve, max_dirty_age: self.max_dirty_age };
+        let most_ahead = self.read_ahead.min(most / 8);
         let (read_ahead, ranges) = match self.background && most_ahead > 0 {
             true => {
                 let (read_ahead, ranges) = ReadAhead::new(most_ahead);
@@ -102,7 +107,7 @@ impl PoolOptions {
             }
             false => (None, None),
         };
-        let table = PageTable::new(self.frames, self.dense_pages, hash_key());
+        let table = PageTable::new(most, self.dense_pages, hash_key());
         let table = table.ok_or_else(|| match self.dense_pages {
             0 => no_memory(),
             pages => PoolError::TableMemory { pages },
@@ -117,6 +122,7 @@ impl PoolOptions {
             table,
             rings: HitRings::new(),
             replacement: Mutex::new(Replacement::new(policy, self.listener, Arc::clone(&callback), self.exact_hits)),
+            resizing: Mutex::new(()),
             callback,
             torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
@@ -129,7 +135,8 @@ impl PoolOptions {
             pages: AtomicU64::new(pages),
             opened_by: process::id(),
         });
-        let mut pool = Pool { core, threads: Vec::new(), numbers: PageNumbers::new(pages) };
+        let numbers = PageNumbers::new(pages);
+        let mut pool = Pool { core, threads: Vec::new(), numbers, resizable: self.most_frames.is_some() };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
     }
@@ -200,6 +207,29 @@ impl Pool {
     /// The number of frames of the pool.
     pub fn frames(&self) -> u32 {
         self.core.frames.count()
+    }
+
+    /// Changes the number of frames, while other threads use the pool, if the option
+    /// [`most_frames`](crate::PoolOptions::most_frames) was given. Of fewer frames the policy's next victims are evicted, and the
+    /// memory of the others is given back to the system. A page that is fixed is waited for.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// let pool = PoolOptions::new(100).most_frames(200).open(MemoryStorage::new(4096))?;
+    /// pool.fix_write(7)?[0] = 1;
+    /// pool.resize(1)?;
+    /// pool.resize(200)?;
+    /// assert_eq!(pool.fix_read(7)?[0], 1);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Options`] if it cannot have that many, [`PoolError::InCallback`]. Of fewer frames: [`PoolError::Latched`] and
+    /// [`PoolError::AllPinned`] if guards held pages for the pool's patience, [`PoolError::Write`], [`PoolError::Log`] and
+    /// [`PoolError::Poisoned`] if a victim cannot be written. The pool has as many frames as before then, with fewer pages.
+    pub fn resize(&self, frames: u32) -> Result<(), PoolError> {
+        self.core.resize(frames, self.resizable)
     }
 
     /// A description of the storage, for people.
@@ -600,7 +630,7 @@ impl Pool {
 
     fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<bool, PoolError> {
         let core = &*self.core;
-        core.callback.check()?;
+        core.check_callbacks()?;
         let mut waiting = Waiting::new(core);
         loop {
             let mut policy = core.policy();

@@ -19,6 +19,11 @@ impl FixCallback {
         FixCallback { sink: Mutex::new(sink), callback: Callback::default() }
     }
 
+    /// An error if the calling thread is in the sink.
+    pub(crate) fn check(&self) -> Result<(), PoolError> {
+        self.callback.check()
+    }
+
     pub(crate) fn note(&self, (page, class): (u64, PageClass), access: Access) -> Result<(), PoolError> {
         self.callback.check()?;
         let mut sink = self.sink.lock();

@@ -17,6 +17,8 @@
 //!    pages that are written with them and stay resident are latched until copies are taken.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ebbpool_policy::{
@@ -86,6 +88,16 @@ pub(crate) enum FetchPlan<'f> {
     Admit(Box<Admission<'f>>),
 }
 
+/// What came of an attempt to empty a frame that is no longer in use.
+pub(crate) enum Vacated {
+    Done,
+    /// A thread has the page, or a copy of it is in flight.
+    Busy,
+    /// The policy's next victim is dirty, and has to be written first.
+    Dirty,
+    AllPinned,
+}
+
 /// What the policy believes of a frame, because of the reports that it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PolicyView {
@@ -114,8 +126,11 @@ pub(crate) struct Replacement {
     costs_reported_at: u64,
     epochs: HitEpochs,
     companions: MissScratch,
-    /// The number of evictions that were undone because the page could not be written.
-    undone_evictions: u64,
+    /// How often a page was dirty in a frame where no list of dirty frames had it before: its eviction was undone, because it could
+    /// not be written, or it came from another frame.
+    returned: u64,
+    /// The number of frames that the policy knows to hold a page.
+    resident: u32,
     /// The policy has named pages to be written with another one.
     writes_together: bool,
 }
@@ -184,7 +199,8 @@ impl Replacement {
             costs_reported_at: 0,
             epochs: HitEpochs { exact, misses: 0, length: 0 },
             companions: MissScratch::default(),
-            undone_evictions: 0,
+            returned: 0,
+            resident: 0,
             writes_together: false,
         }
     }
@@ -203,7 +219,7 @@ impl Replacement {
 
     /// True if every frame holds a page.
     pub(crate) fn is_full(&self, frames: &Frames) -> bool {
-        self.resident() == frames.count()
+        self.resident() >= frames.count()
     }
 
     /// Pages that are being written because they are evicted, in ascending order.
@@ -213,9 +229,9 @@ impl Replacement {
         pages
     }
 
-    /// The number of evictions so far that were undone because the page could not be written.
-    pub(crate) fn undone_evictions(&self) -> u64 {
-        self.undone_evictions
+    /// How often so far a page was dirty in a frame where no list of dirty frames that was made before has it.
+    pub(crate) fn returned(&self) -> u64 {
+        self.returned
     }
 
     pub(crate) fn is_being_evicted(&self, page: u64) -> bool {
@@ -224,7 +240,7 @@ impl Replacement {
 
     /// The number of frames that hold a page.
     pub(crate) fn resident(&self) -> u32 {
-        self.unused - self.free.len() as u32
+        self.resident
     }
 
     fn notify(&mut self, event: ReplacementEvent) {
@@ -265,17 +281,22 @@ impl Replacement {
     fn take_report(&mut self, report: HitReport, frames: &Frames) {
         match report {
             HitReport::Omitted(hits) => self.policy.omitted_hits(hits),
-            HitReport::Upcoming(hit) => self.policy.prefetch(hit.frame),
+            HitReport::Upcoming(hit) if self.holds(hit.frame) => self.policy.prefetch(hit.frame),
+            HitReport::Upcoming(_) => {}
             HitReport::Hit(hit) => self.hit(hit, frames),
         }
     }
 
     /// Reports a hit to the policy, if the page is still in the frame.
     pub(crate) fn hit(&mut self, hit: Hit, frames: &Frames) {
-        let view = self.policy_view.get(hit.frame as usize);
-        if view.is_some_and(|&view| view != PolicyView::Absent) && hit.is_of(frames.page_in(hit.frame)) {
+        if self.holds(hit.frame) && hit.is_of(frames.page_in(hit.frame)) {
             self.report_hit(hit.frame, hit.access);
         }
+    }
+
+    /// True if the policy knows of a page in the frame, which may be one that is no longer in use.
+    fn holds(&self, frame: Frame) -> bool {
+        self.policy_view.get(frame as usize).is_some_and(|&view| view != PolicyView::Absent)
     }
 
     fn report_hit(&mut self, frame: Frame, access: Access) {
@@ -294,6 +315,7 @@ impl Replacement {
             Access::Read => PolicyView::Clean,
             Access::Write => PolicyView::Dirty,
         };
+        self.resident += 1;
         self.policy.admit(frame, page, access);
     }
 
@@ -301,6 +323,7 @@ impl Replacement {
         // The next page in the frame may be written without an error.
         self.unwritable.remove(&frame);
         self.policy_view[frame as usize] = PolicyView::Absent;
+        self.resident -= 1;
         self.policy.evicted(frame);
     }
 
@@ -370,7 +393,10 @@ impl Replacement {
         loop {
             let unwritable = &self.unwritable;
             let budget = VictimSearchBudget::new(frames);
-            let may_evict = |frame| budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame);
+            let count = frames.count();
+            // Frames that are no longer in use take no page.
+            let may_evict =
+                |frame| frame < count && (budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame));
             let victim = self.policy.victim(incoming, &may_evict).map(|frame| {
                 let is_dirty = frames.state(frame) == FrameState::Dirty;
                 let most_dirty = match pool.dirty_victims {
@@ -461,13 +487,97 @@ impl Replacement {
     }
 
     /// Frees the frame of a page that was evicted with the victim.
-    pub(crate) fn free_frame(&mut self, evicted: Eviction) {
+    pub(crate) fn free_frame(&mut self, evicted: Eviction, frames: &Frames) {
         // A clean page may have been fetched again meanwhile, and another thread may be evicting it now.
         if evicted.dirty {
             self.evicting.remove(&evicted.page);
         }
-        self.free.push(evicted.frame.frame());
-        evicted.frame.vacate();
+        self.vacate(evicted.frame, frames);
+    }
+
+    /// Empties a frame, for another page if the frame is to stay.
+    fn vacate(&mut self, frame: ClaimedFrame, frames: &Frames) {
+        if frame.frame() < frames.count() {
+            self.free.push(frame.frame());
+        }
+        frame.vacate();
+    }
+
+    /// From now on the frames from `count` on take no page.
+    pub(crate) fn leave_empty(&mut self, count: Frame) {
+        self.free.retain(|&frame| frame < count);
+    }
+
+    /// These frames are in use as before, since some could not be emptied.
+    pub(crate) fn use_again(&mut self, unused: Range<Frame>, frames: &Frames) {
+        let were_used = unused.start..unused.end.min(self.unused);
+        self.free.extend(were_used.filter(|&frame| frames.state(frame) == FrameState::Free));
+    }
+
+    /// The frames from `count` on are empty, and there are no more than that.
+    pub(crate) fn end_resize(&mut self, count: Frame) {
+        self.unused = self.unused.min(count);
+        self.policy_view.truncate(count as usize);
+        self.policy.resize(count);
+    }
+
+    /// Empties a frame that is no longer in use: moves its page to an empty frame, or evicts the policy's next victims until there is
+    /// one, or the page itself was among them. Does no I/O, and waits for nothing.
+    pub(crate) fn vacate_unused(&mut self, frame: Frame, pool: PoolView) -> Vacated {
+        let frames = pool.frames;
+        while frames.state(frame) != FrameState::Free {
+            let Some(empty) = self.empty_frame(frames) else {
+                match self.evict_clean(pool) {
+                    None => continue,
+                    Some(vacated) => return vacated,
+                }
+            };
+            let Ok(from) = frames.claim_to_drop(frame) else {
+                self.vacate(empty, frames);
+                return Vacated::Busy;
+            };
+            self.move_page(from, empty, pool.table);
+        }
+        Vacated::Done
+    }
+
+    /// Evicts the policy's next victim, unless something else has to happen first.
+    fn evict_clean(&mut self, pool: PoolView) -> Option<Vacated> {
+        let frames = pool.frames;
+        let (budget, unwritable) = (VictimSearchBudget::new(frames), &self.unwritable);
+        let may_evict = |frame| budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame);
+        let Some(victim) = self.policy.victim(None, &may_evict) else {
+            self.unwritable.clear();
+            return Some(Vacated::AllPinned);
+        };
+        // Another thread may have fixed it since the policy asked.
+        let (claimed, dirty) = frames.claim_victim(victim)?;
+        if dirty {
+            claimed.release();
+            return Some(Vacated::Dirty);
+        }
+        let evicted = eviction(claimed, false, frames);
+        self.evict(&evicted, false, pool.table);
+        self.vacate(evicted.frame, frames);
+        None
+    }
+
+    fn move_page(&mut self, mut from: ClaimedFrame, mut to: ClaimedFrame, table: &PageTable) {
+        let (page, left, taken) = (from.page(), from.frame(), to.frame());
+        to.take_over(&mut from);
+        table.remove(page, left);
+        table.insert(page, taken);
+        from.vacate();
+        if self.policy_view.len() <= taken as usize {
+            self.policy_view.resize(taken as usize + 1, PolicyView::Absent);
+        }
+        self.policy_view[taken as usize] = mem::replace(&mut self.policy_view[left as usize], PolicyView::Absent);
+        if self.unwritable.remove(&left) {
+            self.unwritable.insert(taken);
+        }
+        self.policy.moved(left, taken);
+        self.returned += 1;
+        to.release();
     }
 
     /// Undoes the eviction of a page that was to be evicted with the victim and could not be written.
@@ -489,7 +599,7 @@ impl Replacement {
     }
 
     fn readmit(&mut self, frame: Frame, page: u64, pool: PoolView) {
-        self.undone_evictions += 1;
+        self.returned += 1;
         self.evicting.remove(&page);
         self.ghosts.set(page, None, &*self.policy);
         self.unwritable.insert(frame);
@@ -528,8 +638,7 @@ impl Replacement {
         self.ghosts.set(page, None, &*self.policy);
         self.report_evicted(frame.frame());
         pool.table.remove(page, frame.frame());
-        self.free.push(frame.frame());
-        frame.vacate();
+        self.vacate(frame, pool.frames);
     }
 
     /// The dirty pages among the next victims, each followed by those that are best written with it. Looks at the
@@ -751,7 +860,7 @@ impl VictimSearchBudget {
         VictimSearchBudget {
             questions: Cell::new(0),
             // Policies with counters pass a frame a few times, but none that often.
-            most: 64 * u64::from(frames.count()) + 1024,
+            most: 64 * u64::from(frames.most()) + 1024,
         }
     }
 

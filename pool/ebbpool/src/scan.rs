@@ -35,7 +35,7 @@ impl PoolScan {
         }
         let (frame, admissions) = self.own.pop_front()?;
         let still_own = frames.admissions(frame) == admissions;
-        (still_own && frames.is_evictable(frame)).then_some(frame)
+        (still_own && frame < frames.count() && frames.is_evictable(frame)).then_some(frame)
     }
 
     /// The scan has fetched a page into this frame.

@@ -427,10 +427,8 @@ impl Ebb {
 }
 
 impl Policy for Ebb {
-    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
-        .union(Capabilities::COSTS)
-        .union(Capabilities::CLASSES)
-        .union(Capabilities::RESIZES);
+    const CAPABILITIES: Capabilities =
+        Capabilities::LEAVES_HITS_OUT.union(Capabilities::COSTS).union(Capabilities::CLASSES).union(Capabilities::RESIZES);
 
     fn most_ghosts(&self) -> u32 {
         self.ghosts.capacity()

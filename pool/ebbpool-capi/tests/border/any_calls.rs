@@ -40,6 +40,7 @@ enum PoolCall {
     Flush(u64),
     Checkpoint,
     Grow(u64),
+    Resize(u64),
     Describe(usize),
     Stats(usize),
     Close,
@@ -75,6 +76,7 @@ fn pool_call() -> impl Strategy<Value = PoolCall> {
         1 => page_number().prop_map(PoolCall::Flush),
         1 => Just(PoolCall::Checkpoint),
         1 => (0u64..300).prop_map(PoolCall::Grow),
+        1 => (0u64..40).prop_map(PoolCall::Resize),
         1 => (0usize..3000).prop_map(PoolCall::Describe),
         1 => any::<usize>().prop_map(PoolCall::Stats),
         1 => Just(PoolCall::Close),
@@ -231,6 +233,7 @@ fn call_pool(world: &Outside, pool: *mut PoolHandle, call: &PoolCall, tokens: &m
             PoolCall::Flush(number) => ebbpool_pool_flush(pool, number),
             PoolCall::Checkpoint => ebbpool_pool_checkpoint(pool, ptr::null_mut()),
             PoolCall::Grow(pages) => ebbpool_pool_grow(pool, pages),
+            PoolCall::Resize(frames) => ebbpool_pool_resize(pool, frames),
             PoolCall::Describe(capacity) => {
                 let mut buffer = vec![0; capacity];
                 ebbpool_pool_describe(pool, buffer.as_mut_ptr(), capacity, ptr::null_mut())
@@ -501,6 +504,7 @@ proptest! {
             most_pages: times[2],
             on_fix: None,
             on_fix_context: ptr::null_mut(),
+            most_frames: frames.saturating_add(times[0] % 9),
         };
         let mut pool = ptr::null_mut();
         // SAFETY: all pointers are those of live objects.

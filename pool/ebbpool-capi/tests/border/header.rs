@@ -46,7 +46,7 @@ fn structs_have_the_layout_of_the_header() {
     layout!(text, PoolSettings, "ebbpool_pool_options":
         struct_size flags frames memory_bytes policy read_cost write_cost log double_write_path identity patience_ms
         max_dirty_age_ms dirty_budget most_delay_us clean_reserve batch dense_pages most_pages on_fix
-        on_fix_context);
+        on_fix_context most_frames);
     layout!(text, StorageCallbacks, "ebbpool_storage":
         struct_size context page_size read_at write_at sync length set_length release);
     layout!(text, LogCallbacks, "ebbpool_log": struct_size context durable_lsn flush_to end_lsn release);

@@ -313,6 +313,66 @@ static void fixes_received(const char *directory)
     OK(ebbpool_pool_destroy(trace.pool));
 }
 
+/* The number of frames changes. */
+static void resized(const char *directory)
+{
+    (void)directory;
+    ebbpool_pool_options options = options_of(4);
+    ebbpool_pool *pool;
+    options.most_frames = 3;
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_open_memory(512, &options, &pool));
+    options.most_frames = 20;
+    OK(ebbpool_pool_open_memory(512, &options, &pool));
+    ebbpool_page page;
+    for (uint64_t number = 0; number < 12; number++) {
+        OK(ebbpool_pool_fix(pool, number, EBBPOOL_WRITE, 0, &page));
+        ((unsigned char *)page.data)[0] = (unsigned char)number;
+        OK(ebbpool_pool_unfix(pool, page.token, 0));
+        OK(ebbpool_pool_resize(pool, 1 + number * 5 % 20));
+    }
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_resize(pool, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_resize(pool, 21));
+    EXPECT(EBBPOOL_INVALID, ebbpool_pool_resize(pool, UINT64_MAX));
+    ebbpool_stats stats = {.struct_size = sizeof stats};
+    OK(ebbpool_pool_stats(pool, &stats));
+    CHECK(stats.frames == 16);
+    for (uint64_t number = 0; number < 12; number++) {
+        OK(ebbpool_pool_fix(pool, number, EBBPOOL_READ, 0, &page));
+        CHECK(((const unsigned char *)page.data)[0] == number);
+        OK(ebbpool_pool_unfix(pool, page.token, 0));
+    }
+    OK(ebbpool_pool_close(pool));
+    OK(ebbpool_pool_destroy(pool));
+}
+
+static void *close_in_vain(void *argument)
+{
+    for (int tries = 0; tries < 20000; tries++)
+        EXPECT(EBBPOOL_BUSY, ebbpool_pool_close(argument));
+    return NULL;
+}
+
+/* A close that is refused, since a page is fixed, makes no other call fail. */
+static void closes_refused(const char *directory)
+{
+    (void)directory;
+    ebbpool_pool_options options = options_of(4);
+    ebbpool_pool *pool;
+    OK(ebbpool_pool_open_memory(512, &options, &pool));
+    ebbpool_page held, page;
+    OK(ebbpool_pool_fix(pool, 0, EBBPOOL_READ, 0, &held));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, close_in_vain, pool) == 0);
+    for (uint64_t fixes = 0; fixes < 100000; fixes++) {
+        OK(ebbpool_pool_fix(pool, 1 + fixes % 3, EBBPOOL_READ, 0, &page));
+        OK(ebbpool_pool_unfix(pool, page.token, 0));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(ebbpool_pool_unfix(pool, held.token, 0));
+    OK(ebbpool_pool_close(pool));
+    OK(ebbpool_pool_destroy(pool));
+}
+
 static void openings_that_fail(const char *directory)
 {
     (void)directory;
@@ -491,6 +551,8 @@ int main(int count, char **arguments)
         {"without waiting", without_waiting},
         {"scans and reads", scans_and_reads},
         {"fixes received", fixes_received},
+        {"resized", resized},
+        {"closes refused", closes_refused},
         {"openings that fail", openings_that_fail},
         {"write ahead", write_ahead},
         {"threads", threads},

@@ -143,6 +143,10 @@ pub enum Step {
         time: u64,
     },
     Stats,
+    /// Changes the number of frames.
+    Resize {
+        frames: u32,
+    },
 }
 
 /// The moment of a panic during a change of a page.
@@ -430,7 +434,7 @@ impl Case {
     pub fn is_tight(&self, life: &Life) -> bool {
         let clients = life.scripts.len() as u32;
         // Two frames for each client, and those that are latched at the same time to be written or read ahead.
-        life.options.frames < clients * 3 + 2 * life.options.batch + 8
+        life.options.most_frames.is_some() || life.options.frames < clients * 3 + 2 * life.options.batch + 8
     }
 }
 
@@ -541,8 +545,9 @@ const STEPS: [MakeStep; 20] = [
         0 => Step::Throttle,
         _ => Step::Hint { page: page(random, case) },
     },
-    |random, _| match random.below(3) {
+    |random, _| match random.below(5) {
         0 => Step::Stats,
+        1 | 2 => Step::Resize { frames: 1 + random.below(28) as u32 },
         _ => Step::Sleep { time: random.pick(&[1, 50, 1000, 60_000]) },
     },
 ];

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool::{ClassedPool, CloseError, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
+use ebbpool::{ClassedPool, CloseError, Log, Lsn, OptionsError, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
-use crate::case::{Case, Life, Step, When, class_of};
+use crate::case::{Case, Life, STRAY, Step, When, class_of};
 use crate::disk::FaultLog;
 use crate::fixes::FixCounts;
 use crate::model::{Content, Model};
@@ -165,7 +165,24 @@ impl LifeState {
                 Ok(())
             }
             Step::Stats => {
-                self.stats();
+                // While there come to be fewer frames, the others have pages still.
+                let options = &self.options().options;
+                self.stats(options.most_frames.unwrap_or(options.frames));
+                Ok(())
+            }
+            Step::Resize { frames } => self.resize(frames),
+        }
+    }
+
+    fn resize(&self, frames: u32) -> Result<(), PowerIsOff> {
+        let most = self.options().options.most_frames;
+        let frames = most.map_or(frames, |most| 1 + (frames - 1) % most);
+        match self.pool.resize(frames) {
+            Err(PoolError::Options(OptionsError::ResizeTo { .. })) if most.is_none() => Ok(()),
+            Err(error) => self.judge(error),
+            Ok(()) => {
+                assert!(most.is_some(), "the pool was resized, which was not opened for that");
+                self.model.state().tally.resized += 1;
                 Ok(())
             }
         }
@@ -509,6 +526,9 @@ impl LifeState {
 
     /// The page has no changes, and others must not lose theirs, nor allocate pages in use, because it is dropped.
     fn stray(&self, page: u64, free: bool) -> Result<(), PowerIsOff> {
+        // Each number is a stray one once: a later client may have allocated it after it was freed. Allocation goes on after it.
+        let before = self.model.next_stray();
+        let page = page + STRAY / 2 - before % (STRAY / 2);
         match self.fixed_to_write(page) {
             Ok(guard) => drop(guard),
             Err(PoolError::NoPage { .. }) if self.options().options.most_pages.is_some() => return Ok(()),
@@ -793,15 +813,10 @@ impl LifeState {
         }
     }
 
-    fn stats(&self) {
+    fn stats(&self, frames: u32) {
         let stats = self.pool.stats();
-        assert!(
-            stats.resident <= stats.frames && stats.dirty <= stats.frames,
-            "{} resident and {} dirty pages in {} frames",
-            stats.resident,
-            stats.dirty,
-            stats.frames
-        );
+        let (resident, dirty) = (stats.resident, stats.dirty);
+        assert!(resident <= frames && dirty <= frames, "{resident} resident and {dirty} dirty pages in {frames} frames");
     }
 
     /// Checks all pages after all clients have ended.
@@ -809,6 +824,7 @@ impl LifeState {
         if self.options().options.counts_fixes {
             self.fixes.check();
         }
+        self.stats(self.pool.frames());
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for &page in &pages {
             if self.model.page(page, |history| history.broken) {

@@ -133,7 +133,7 @@ fn every_step_kind_and_fault_is_drawn() {
             }
         }
     }
-    assert_eq!(steps.len(), 26, "{steps:?}");
+    assert_eq!(steps.len(), 27, "{steps:?}");
     assert_eq!(endings.len(), 4, "{endings:?}");
     assert_eq!(kinds.len(), Kind::ALL, "{kinds:?}");
     assert!(faults.iter().all(|&count| count > 0), "{faults:?}");

@@ -132,6 +132,8 @@ pub struct State {
     /// An image of a page that a failed write tore may have been dropped, because reads of it were flipped.
     pub images_flipped: bool,
     pub tally: Tally,
+    /// Numbers of no page that clients have fixed so far.
+    pub strays: u64,
 }
 
 /// Counts what happened, so that the test can check that it exercised the interesting cases.
@@ -154,12 +156,14 @@ pub struct Tally {
     pub refused_openings: u64,
     /// Pools that were refused, because a crash could damage pages that no caller has changed.
     pub at_risk: u64,
+    pub resized: u64,
 }
 
 impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.operations += other.operations;
         self.refused += other.refused;
+        self.resized += other.resized;
         self.crashes += other.crashes;
         self.recoveries += other.recoveries;
         self.redone += other.redone;
@@ -189,6 +193,13 @@ impl Model {
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often this was called before.
+    pub fn next_stray(&self) -> u64 {
+        let mut state = self.state();
+        state.strays += 1;
+        state.strays - 1
     }
 
     /// Calls `look` with the history of a page.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebbpool::{Log, PageFormat, PoolOptions};
 use ebbpool_cost::{OperationCosts, Unit};
-use ebbpool_policy::{UNKNOWN_CLASS, registry};
+use ebbpool_policy::{Capabilities, UNKNOWN_CLASS, registry};
 use ebbpool_simulation::Random;
 
 use crate::case::{Case, Kind, STRAY, class_of};
@@ -20,6 +20,8 @@ pub struct LifeOptions {
     pub own: bool,
     pub padding_at_risk: bool,
     pub frames: u32,
+    /// The number of frames may change, up to this one.
+    pub most_frames: Option<u32>,
     pub batch: u32,
     pub background: bool,
     pub read_ahead: u32,
@@ -46,6 +48,7 @@ impl LifeOptions {
             own: false,
             padding_at_risk: false,
             frames: 8,
+            most_frames: None,
             batch: 2,
             background: false,
             read_ahead: 0,
@@ -74,6 +77,7 @@ impl LifeOptions {
         let mut calmer = vec![
             with(|it, calm| it.policy = calm.policy),
             with(|it, calm| it.own = calm.own),
+            with(|it, calm| it.most_frames = calm.most_frames),
             with(|it, calm| it.background = calm.background),
             with(|it, calm| it.read_ahead = calm.read_ahead),
             with(|it, calm| it.reserve = calm.reserve),
@@ -105,7 +109,9 @@ impl LifeOptions {
             Kind::Torn if random.one_in(2) => pads.into(),
             _ => draw(random, policies),
         };
+        let resizes = registry::boxed(&spec(&policy), frames).capabilities().contains(Capabilities::RESIZES);
         LifeOptions {
+            most_frames: (resizes && !random.one_in(3)).then(|| frames + random.below(12) as u32),
             policy,
             own: random.one_in(10),
             padding_at_risk: random.one_in(8),
@@ -163,6 +169,9 @@ impl LifeOptions {
             .padding_at_risk(self.padding_at_risk)
             .exact_hits(self.exact_hits)
             .patience(self.patience);
+        if let Some(most) = self.most_frames {
+            pool = pool.most_frames(most);
+        }
         if let Some(most) = self.most_pages {
             pool = pool.most_pages(most);
         }

@@ -125,7 +125,7 @@ impl<'c> Waiting<'c> {
     }
 
     /// Waits until some frame seems to be unpinned.
-    pub(super) fn for_frame(&mut self) -> Result<(), PoolError> {
+    pub(crate) fn for_frame(&mut self) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_frames.add(1);
         loop {

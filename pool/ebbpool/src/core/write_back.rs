@@ -86,7 +86,7 @@ impl PoolShared {
     /// Slows down a thread that makes a page dirty while too many pages are dirty.
     #[inline]
     pub(super) fn throttle_fix(&self, page: u64) {
-        if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
+        if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes() {
             self.throttle_fix_of(page);
         }
     }
@@ -100,7 +100,7 @@ impl PoolShared {
 
     /// True if a fix of the page for writing may be slowed down.
     pub(super) fn is_throttled(&self, page: u64) -> bool {
-        self.frames.dirty().count() > self.limits.dirty_budget_of_fixes && self.adds_to_excess(page)
+        self.frames.dirty().count() > self.limits.dirty_budget_of_fixes() && self.adds_to_excess(page)
     }
 
     /// True if the page has a price beyond the budget.
@@ -124,13 +124,13 @@ impl PoolShared {
 
     /// How many pages are dirty beyond the budget: 1 if all are.
     fn excess(&self) -> f64 {
-        let over = self.frames.dirty().count().saturating_sub(self.limits.dirty_budget);
+        let over = self.frames.dirty().count().saturating_sub(self.limits.dirty_budget());
         (over as f64 / self.limits.room(&self.frames) as f64).min(1.0)
     }
 
     /// Does what each fix for writing does, for callers that have switched that off and choose the moment.
     pub(crate) fn throttle(&self) {
-        if self.frames.dirty().count() > self.limits.dirty_budget {
+        if self.frames.dirty().count() > self.limits.dirty_budget() {
             self.throttle_by_excess();
         }
     }

@@ -69,6 +69,12 @@ impl PageChanges {
         self.first.store(lsn, Ordering::Release);
     }
 
+    /// The page is in another frame now, and has no copy in flight.
+    pub(crate) fn take_over(&self, other: &PageChanges) {
+        self.begin(other.since_ms());
+        self.set_first(other.first());
+    }
+
     /// The copy is in storage. Before another copy can be taken.
     pub(crate) fn landed(&self) {
         self.in_flight.store(0, Ordering::Release);

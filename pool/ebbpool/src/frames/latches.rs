@@ -336,6 +336,20 @@ impl<'f> ClaimedFrame<'f> {
         self.frames.changes[self.frame as usize].set_first(first_lsn);
     }
 
+    /// The page of another frame is in this one from now on, as it is there, and that one is about to be emptied. A list of dirty
+    /// frames that is made meanwhile may lack the page.
+    pub(crate) fn take_over(&mut self, from: &mut ClaimedFrame<'_>) {
+        let (page, frames) = (from.page(), self.frames);
+        self.begin_load(page);
+        self.bytes_mut().copy_from_slice(from.bytes_mut());
+        frames.details(self.frame).lsn.store(from.lsn(), Ordering::Relaxed);
+        frames.changes[self.frame as usize].take_over(&frames.changes[from.frame as usize]);
+        frames.header(self.frame).word.settle(&frames.header(from.frame).word);
+        if frames.state(self.frame).is_changed() {
+            frames.dirty.insert(self.frame);
+        }
+    }
+
     /// The page is loaded, with the LSN that it was written with.
     pub(crate) fn loaded(&mut self, lsn: Lsn, fresh: bool) {
         let header = self.frames.header(self.frame);

@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Frames begin at multiples of this number of bytes, which direct I/O on all known devices accepts.
@@ -26,7 +27,7 @@ unsafe impl Send for FrameMemory {}
 unsafe impl Sync for FrameMemory {}
 
 impl FrameMemory {
-    /// `slots` slots, all zeros; `None` if there is no memory for them.
+    /// `slots` slots, to be [cleared](Self::clear) before they are used; `None` if there is no memory for them.
     pub(crate) fn new(slots: usize, page_size: usize) -> Option<Self> {
         let size = slots.checked_mul(page_size).filter(|&size| size > 0)?;
         let align = if size < HUGE { ALIGNMENT } else { HUGE };
@@ -34,8 +35,6 @@ impl FrameMemory {
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         ask_for_huge_pages(start, size);
-        // SAFETY: `size` bytes were allocated, and no reference to them exists yet.
-        unsafe { start.write_bytes(0, size) };
         Some(FrameMemory { start, layout, page_size })
     }
 
@@ -52,6 +51,38 @@ impl FrameMemory {
         from >= start && from + bytes.len() <= start + self.layout.size()
     }
 
+    /// Makes slots that no thread uses all zeros.
+    pub(crate) fn clear(&self, slots: Range<u32>) {
+        let (start, size) = self.part(slots);
+        // SAFETY: the bytes are within the block, and no reference to them exists.
+        unsafe { start.write_bytes(0, size) };
+    }
+
+    /// Gives the memory of slots that no thread uses back to the system. They have to be cleared before they are used again.
+    pub(crate) fn release(&self, slots: Range<u32>) {
+        let (start, size) = self.part(slots);
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::mm::{Advice, madvise};
+            // Whole pages of the system's.
+            let skipped = start.as_ptr().align_offset(ALIGNMENT).min(size);
+            let size = (size - skipped) / ALIGNMENT * ALIGNMENT;
+            // SAFETY: the bytes are within the block, and no reference to them exists.
+            let _ = unsafe { madvise(start.add(skipped).as_ptr().cast(), size, Advice::LinuxDontNeed) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, size);
+    }
+
+    /// Where some slots begin, and their number of bytes.
+    fn part(&self, slots: Range<u32>) -> (NonNull<u8>, usize) {
+        let at = slots.start as usize * self.page_size;
+        let size = slots.len() * self.page_size;
+        assert!(at + size <= self.layout.size(), "slots are within the block");
+        // SAFETY: as asserted.
+        (unsafe { self.start.add(at) }, size)
+    }
+
     pub(super) fn slot(&self, slot: u32) -> NonNull<u8> {
         let at = slot as usize * self.page_size;
         debug_assert!(at < self.layout.size());
@@ -65,7 +96,7 @@ impl FrameMemory {
     ///
     /// No thread changes them while they are borrowed.
     pub(super) unsafe fn bytes(&self, slot: u32) -> &[u8] {
-        // SAFETY: a slot has `page_size` bytes, which were zeroed at first; the rest is the caller's.
+        // SAFETY: a slot has `page_size` bytes, which were cleared before it is used; the rest is the caller's.
         unsafe { std::slice::from_raw_parts(self.slot(slot).as_ptr(), self.page_size) }
     }
 

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_urgent_turn_leaves_one_that_has_begun() {
-        let frames = Frames::new(1, 1, 64).expect("there is memory");
+        let frames = Frames::new((1, 1), 1, 64).expect("there is memory");
         let mut claimed = frames.claim(0).expect("it is empty");
         claimed.begin_load(7);
         claimed.loaded(0, false);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_reader_lets_an_elder_go_first_before_it_upgrades() {
-        let frames = Frames::new(1, 1, 64).expect("there is memory");
+        let frames = Frames::new((1, 1), 1, 64).expect("there is memory");
         let mut claimed = frames.claim(0).expect("it is empty");
         claimed.begin_load(7);
         claimed.loaded(0, false);

@@ -41,6 +41,7 @@
 //! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, beside no elder's turn, and about to be evicted | the same, latched exclusively | no |
 //! | clean, dirty | [`begin_load`](FrameWord::begin_load): its page was evicted | loading | no |
 //! | loading | [`loaded`](FrameWord::loaded): the page is in the frame | clean | no |
+//! | loading | [`settle`](FrameWord::settle): the page came from another frame, which had it in that state | clean, dirty, abandoned | no |
 //! | loading | [`vacate`](FrameWord::vacate): it could not be read | free | no |
 //! | clean | [`exclude`](FrameWord::exclude) or [`upgrade`](FrameWord::upgrade) to change it | dirty | no |
 //! | dirty | [`begin_write`](FrameWord::begin_write): a copy is made to be written | writing | begins |
@@ -476,6 +477,13 @@ impl FrameWord {
     pub(crate) fn loaded(&self, fresh: bool) {
         let fresh = if fresh { FRESH } else { 0 };
         self.update(|word| Some(with_state(word, FrameState::Clean) | fresh));
+    }
+
+    /// The page is in this frame as it was in another one, which has no copy in flight; both exclusive latches stay.
+    pub(crate) fn settle(&self, other: &FrameWord) {
+        const OF_THE_PAGE: u64 = STATE | FRESH | MARK | WRITTEN;
+        let of_the_page = other.load() & OF_THE_PAGE;
+        self.update(|word| Some(word & !OF_THE_PAGE | of_the_page));
     }
 
     /// The thread that holds the exclusive latch is going to change the page; true if it was clean.

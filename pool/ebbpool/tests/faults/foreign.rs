@@ -145,14 +145,23 @@ fn a_sink_of_fixes_that_fixes_a_page_gets_an_error() {
     let counted = Arc::clone(&refused);
     let options = options(4).on_fix(move |page, _| {
         let Some(pool) = calls.get() else { return };
-        let fixed = [pool.fix_read(page).map(drop), put(pool, page + 1, 1), pool.allocate().map(drop)];
+        let fixed = [
+            pool.fix_read(page).map(drop),
+            put(pool, page + 1, 1),
+            pool.allocate().map(drop),
+            pool.flush(page),
+            pool.checkpoint().map(drop),
+            pool.discard(page),
+            pool.free(page).map(drop),
+            pool.resize(2),
+        ];
         counted.fetch_add(fixed.iter().filter(|it| matches!(it, Err(PoolError::InCallback))).count() as u64, Ordering::Relaxed);
         assert_eq!(pool.stats().frames, 4);
     });
     let pool = opened(options, &its);
     put(&pool, 0, 5).unwrap();
     assert_eq!(get(&pool, 0).unwrap(), 5);
-    assert_eq!(refused.load(Ordering::Relaxed), 6);
+    assert_eq!(refused.load(Ordering::Relaxed), 16);
 }
 
 #[test]
@@ -175,6 +184,7 @@ fn a_listener_that_calls_the_pool_gets_an_error_and_one_that_asks_for_figures_pa
                 pool.discard(0),
                 pool.free(0).map(drop),
                 pool.checkpoint().map(drop),
+                pool.resize(2),
             ];
             assert!(called.iter().all(|it| matches!(it, Err(PoolError::InCallback))), "{called:?}");
             pool.throttle();

@@ -4,6 +4,7 @@ mod classes;
 mod fixes;
 mod hits;
 mod promises;
+mod resize;
 mod simulator;
 mod storage_file;
 mod storage_object;

@@ -62,7 +62,12 @@ impl ClassSlots {
     /// At most `most` classes have slots from now on; those slots that were ever used stay.
     pub(super) fn resize(&mut self, frames: u32, most: usize) {
         let classes = ((frames / FRAMES_PER_CLASS) as usize).min(most).min(MOST_CLASSES);
-        self.classes = classes.max(self.used - 1);
+        let before = std::mem::replace(&mut self.classes, classes.max(self.used - 1));
+        if self.classes != before {
+            // Regions become smaller, or larger.
+            self.slots = Default::default();
+            self.shift = 0;
+        }
     }
 
     /// The number of slots that may ever be used, the shared one included.

@@ -1,0 +1,260 @@
+//! The number of frames changes while the pool is used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::{OptionsError, Pool, PoolError, PoolOptions};
+use ebbpool_policy::{Capabilities, registry};
+
+/// The policies whose number of frames may change.
+fn resizable() -> Vec<&'static str> {
+    let all = registry::entries().iter();
+    all.filter(|entry| entry.capabilities.contains(Capabilities::RESIZES)).map(|entry| entry.name).collect()
+}
+
+fn pool(policy: &str, frames: u32, most: u32) -> Pool {
+    let options = PoolOptions::new(frames).policy(policy).expect("a policy").most_frames(most).background(false);
+    options.exact_hits(true).open(MemoryStorage::new(512)).expect("a pool")
+}
+
+#[test]
+fn pages_stay_that_the_policy_would_keep_and_none_is_written_because_it_moves() {
+    let pool = pool("lru", 8, 16);
+    for page in 0..8 {
+        pool.fix_write(page).expect("a page")[0] = page as u8 + 1;
+    }
+    // The last frames have the pages that were fixed last; then those of the first ones are fixed once more.
+    for page in [0, 1] {
+        drop(pool.fix_read(page).expect("a page"));
+    }
+    pool.resize(4).expect("fewer frames");
+    let stats = pool.stats();
+    assert_eq!((pool.frames(), stats.frames, stats.resident), (4, 4, 4));
+    assert_eq!((stats.dirty, stats.writes()), (4, 4), "only the victims were written");
+    for page in [6, 7, 0, 1] {
+        assert_eq!(pool.try_fix_read(page).expect("no error").expect("it is resident")[0], page as u8 + 1);
+    }
+    assert!((2..6).all(|page| pool.try_fix_read(page).expect("no error").is_none()));
+    pool.resize(16).expect("more frames");
+    let misses = pool.stats().misses;
+    for page in (0..16).chain(0..16) {
+        let expected = if page < 8 { page as u8 + 1 } else { 0 };
+        assert_eq!(pool.fix_read(page).expect("a page")[0], expected);
+    }
+    assert_eq!(pool.stats().misses - misses, 12, "all pages fit into 16 frames");
+    pool.close().expect("it is closed");
+}
+
+#[test]
+fn pages_that_stay_are_not_written() {
+    for policy in resizable() {
+        let pool = pool(policy, 64, 64);
+        for page in 0..20 {
+            pool.fix_write(page).expect("a page")[0] = 1;
+        }
+        for page in 20..64 {
+            drop(pool.fix_read(page).expect("a page"));
+        }
+        for page in 0..20 {
+            pool.fix_write(page).expect("a page")[0] = 2;
+        }
+        pool.resize(40).expect("fewer frames");
+        let (dirty, written) = (pool.stats().dirty, pool.stats().writes());
+        assert_eq!(u64::from(dirty) + written, 20, "{policy}: each page is dirty or was written once");
+        assert!(policy == "fifo" || policy == "clock" || policy == "gclock" || written == 0, "{policy}: {written} written");
+        assert_eq!(pool.checkpoint().expect("a checkpoint").pages, dirty as usize);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |result: Result<(), PoolError>| match result {
+        Err(PoolError::Options(error)) => error,
+        other => panic!("it is refused: {other:?}"),
+    };
+    let fixed = PoolOptions::new(4).open(MemoryStorage::new(512)).expect("a pool");
+    let error = refused(fixed.resize(3));
+    assert_eq!(error, OptionsError::ResizeTo { frames: 3, most: None });
+    assert!(error.to_string().contains("most_frames"), "{error}");
+    let pool = pool("lru", 4, 9);
+    for frames in [0, 10, u32::MAX] {
+        assert_eq!(refused(pool.resize(frames)), OptionsError::ResizeTo { frames, most: Some(9) });
+    }
+    let cannot =
+        registry::entries().iter().filter(|entry| !entry.capabilities.contains(Capabilities::RESIZES) && entry.online());
+    for entry in cannot {
+        let options = PoolOptions::new(4).policy(entry.name).expect("a policy").most_frames(4);
+        let opened = options.open(MemoryStorage::new(512));
+        assert!(matches!(opened, Err(PoolError::Options(OptionsError::Resize { .. } | OptionsError::EraseCounts { .. }))));
+    }
+    let clustered = PoolOptions::new(4).policy("lru:cluster=4").expect("a policy").most_frames(4);
+    assert!(matches!(clustered.open(MemoryStorage::new(512)), Err(PoolError::Options(OptionsError::Resize { .. }))));
+    let fewer = PoolOptions::new(4).most_frames(3).open(MemoryStorage::new(512));
+    assert!(matches!(fewer, Err(PoolError::Options(OptionsError::MostFrames { most: 3, frames: 4 }))));
+}
+
+#[test]
+fn a_page_that_is_fixed_for_long_leaves_the_pool_as_it_was() {
+    for policy in resizable() {
+        let options = PoolOptions::new(8).policy(policy).expect("a policy").most_frames(8).background(false);
+        let options = options.patience(Duration::from_millis(20));
+        let pool = options.open(MemoryStorage::new(512)).expect("a pool");
+        for page in 0..8 {
+            pool.fix_write(page).expect("a page")[0] = 7;
+        }
+        let held: Vec<_> = (0..8).map(|page| pool.fix_read(page).expect("a page")).collect();
+        let resized = pool.resize(7);
+        assert!(matches!(resized, Err(PoolError::Latched { .. } | PoolError::AllPinned { .. })), "{policy}: {resized:?}");
+        assert_eq!(pool.frames(), 8);
+        drop(held);
+        // Every frame is used again.
+        let all: Vec<_> = (10..18).map(|page| pool.fix_read(page).expect("a page")).collect();
+        assert_eq!(all.len(), 8);
+        drop(all);
+        pool.resize(1).expect("fewer frames");
+        assert!((0..8).all(|page| pool.fix_read(page).expect("a page")[0] == 7));
+    }
+}
+
+#[test]
+fn threads_use_the_pool_meanwhile() {
+    const PAGES: u64 = 200;
+    const THREADS: u64 = 4;
+    for policy in resizable() {
+        let storage = Arc::new(MemoryStorage::new(512));
+        let options = PoolOptions::new(60).policy(policy).expect("a policy").most_frames(150);
+        let pool = options.open(Arc::clone(&storage)).expect("a pool");
+        let ends = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let clients: Vec<_> = (0..THREADS)
+                .map(|own| {
+                    let (pool, ends) = (&pool, &ends);
+                    scope.spawn(move || {
+                        // Each thread changes its own bytes of all pages.
+                        let mut counts = [0u8; PAGES as usize];
+                        let mut at = own;
+                        while !ends.load(Ordering::Relaxed) {
+                            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                            let page = (at >> 33) % PAGES * ((at >> 20) % 3) / 2;
+                            let count = &mut counts[page as usize];
+                            if at >> 60 < 5 {
+                                *count = count.wrapping_add(1);
+                                pool.fix_write(page).expect("a page")[own as usize] = *count;
+                            } else {
+                                assert_eq!(pool.fix_read(page).expect("a page")[own as usize], *count, "{policy}");
+                            }
+                        }
+                        counts
+                    })
+                })
+                .collect();
+            let checkpoints = scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    pool.checkpoint().expect("a checkpoint");
+                }
+            });
+            for frames in [150, 20, 90, 8, 150, 40, 41, 12, 100, 60].into_iter().cycle().take(40) {
+                pool.resize(frames).expect("another number");
+                assert_eq!(pool.frames(), frames);
+                thread::sleep(Duration::from_millis(2));
+            }
+            ends.store(true, Ordering::Relaxed);
+            checkpoints.join().expect("checkpoints");
+            let counts: Vec<_> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
+            assert!(pool.stats().resident <= 60);
+            pool.checkpoint().expect("a checkpoint");
+            let reopened = PoolOptions::new(60).open(Arc::clone(&storage)).expect("a pool");
+            for page in 0..PAGES {
+                let found = reopened.fix_read(page).expect("a page");
+                for (own, counts) in counts.iter().enumerate() {
+                    assert_eq!(found[own], counts[page as usize], "{policy}: page {page}");
+                }
+            }
+        });
+    }
+}
+
+/// Misses of skewed references, after some to warm up.
+fn misses(pool: &Pool, warm_up: u64, references: u64) -> u64 {
+    let mut at = 1u64;
+    let mut before = 0;
+    for count in 0..warm_up + references {
+        if count == warm_up {
+            before = pool.stats().misses;
+        }
+        at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let uniform = (at >> 11) as f64 / (1u64 << 53) as f64;
+        let page = (20_000f64.powf(uniform) - 1.0) as u64;
+        drop(pool.fix_read(page).expect("a page"));
+    }
+    pool.stats().misses - before
+}
+
+/// It learns anew what depends on the number of frames: the classes of pages, and which of two policies leads.
+#[test]
+fn ebb_is_soon_as_good_as_one_that_began_with_as_many_frames() {
+    for (before, after) in [(100, 3000), (6000, 1500)] {
+        let begun = misses(&pool("ebb", after, after), 60_000, 60_000);
+        let resized = pool("ebb", before, before.max(after));
+        misses(&resized, 30_000, 1);
+        resized.resize(after).expect("another number");
+        let resized = misses(&resized, 60_000, 60_000);
+        assert!(resized as f64 <= 1.03 * begun as f64, "{before} to {after}: {resized} misses, and {begun}");
+    }
+}
+
+/// In KiB.
+#[cfg(target_os = "linux")]
+fn resident_set() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the process has a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its resident set");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_given_back() {
+    struct Zeros;
+    impl Storage for Zeros {
+        fn page_size(&self) -> usize {
+            65_536
+        }
+        fn pages(&self) -> std::io::Result<u64> {
+            Ok(1 << 20)
+        }
+        fn grow(&self, _pages: u64) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn read(&self, reads: &mut [ebbpool::storage::Read<'_>]) -> Option<f64> {
+            for read in reads {
+                read.buffer.fill(0);
+                read.outcome = Ok(());
+            }
+            None
+        }
+        fn write(&self, writes: &mut [ebbpool::storage::Write<'_>]) -> Option<f64> {
+            writes.iter_mut().for_each(|write| write.outcome = Ok(()));
+            None
+        }
+        fn sync(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn describe(&self) -> String {
+            "zeros".into()
+        }
+    }
+    let pool = PoolOptions::new(16).most_frames(1 << 14).open(Zeros).expect("a pool");
+    let before = resident_set();
+    pool.resize(2048).expect("128 MiB");
+    for page in 0..2048 {
+        pool.fix_write(page).expect("a page")[0] = 1;
+    }
+    let with_all = resident_set();
+    pool.resize(16).expect("1 MiB");
+    let after = resident_set();
+    assert!(with_all >= before + (120 << 10), "{before} KiB, then {with_all}");
+    assert!(after <= before + (8 << 10), "{before} KiB, {with_all}, and at last {after}");
+}
