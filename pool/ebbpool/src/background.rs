@@ -187,8 +187,8 @@ pub(crate) fn read(core: &Arc<PoolShared>, ranges: &Receiver<Range<u64>>) {
         }
         match ranges.recv_timeout(LONGEST_NAP) {
             Ok(range) => {
-                let pages = core.pages.load(Ordering::Relaxed);
-                core.fetch_ahead(range.start..range.end.min(pages));
+                let stored = core.transfer.spaces.of(range.start).stored();
+                core.fetch_ahead(range.start..range.end.min(stored));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -43,7 +43,7 @@ use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView,
 use crate::rings::{Hit, HitFollowUp, HitRings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
-use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering};
+use crate::sync::{Condvar, Instant, Mutex, MutexGuard};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
@@ -72,8 +72,6 @@ pub(crate) struct PoolShared {
     pub(crate) read_ahead: Option<ReadAhead>,
     /// Wakes the background writer, if there is one.
     pub(crate) signal: Option<Signal>,
-    /// The number of pages in storage.
-    pub(crate) pages: AtomicU64,
     /// The process that has opened the pool: its threads are not in a child of `fork`.
     pub(crate) opened_by: u32,
 }
@@ -126,7 +124,7 @@ impl PoolShared {
         PoolView {
             frames: &self.frames,
             table: &self.table,
-            pages: self.pages.load(Ordering::Relaxed),
+            spaces: &self.transfer.spaces,
             pads: self.limits.pads,
             dirty_victims: match self.signal.is_some()
                 && self.limits.is_near_budget(&self.frames)
@@ -202,14 +200,14 @@ impl PoolShared {
         }
     }
 
-    /// Where the pages end that have changes in a frame, on their way to storage, or to be redone. A thread that changes the word
+    /// Where the pages of a page's file end that have changes in a frame, on their way to storage, or to be redone. A thread that changes the word
     /// of a frame afterwards sees what the calling thread stored before (`numbers.rs`, 2).
-    pub(crate) fn end_of_changes(&self) -> u64 {
+    pub(crate) fn end_of_changes(&self, page: u64) -> u64 {
         // No page moves meanwhile.
         let policy = self.policy();
-        let evicted = policy.pages_being_evicted().last().copied();
         let changed = (0..self.frames.most()).filter_map(|frame| self.frames.changed_page(frame));
-        let last = changed.chain(evicted).chain(self.frames.discarded().last()).max();
+        let all = changed.chain(policy.pages_being_evicted()).chain(self.frames.discarded().pages());
+        let last = all.filter(|&other| self.transfer.spaces.are_of_one(page, other)).max();
         last.map_or(0, |page| page.saturating_add(1))
     }
 
@@ -454,7 +452,7 @@ impl PoolShared {
         waiting: &mut Waiting<'c>,
     ) -> Result<FetchResult<'c>, PoolError> {
         // No page from there on is ever resident.
-        if let Some(most) = self.limits.most_pages.filter(|&most| page >= most) {
+        if let Some(most) = self.limits.most_pages.or(self.transfer.spaces.end()).filter(|&most| page >= most) {
             return Err(PoolError::NoPage { page, most });
         }
         waiting.leave_queue();
@@ -715,7 +713,7 @@ impl PoolShared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64 as Count;
+    use std::sync::atomic::{AtomicU64 as Count, Ordering};
 
     use ebbpool_policy::{Frame, Page, Policy};
 

@@ -85,8 +85,10 @@ pub enum PoolError {
         /// The storage's error message.
         cause: String,
     },
-    /// The page's number is not below [`most_pages`](crate::PoolOptions::most_pages).
-    #[error("there is no page {page}: the pool was opened with the option most_pages({most})")]
+    /// The page's number is not below [`most_pages`](crate::PoolOptions::most_pages), or what the files of a pool of several have.
+    #[error(
+        "there is no page {page}: the numbers of pages are below {most} (by the option most_pages, or the number of files)"
+    )]
     NoPage {
         /// The number.
         page: u64,
@@ -216,6 +218,9 @@ pub enum OptionsError {
         /// The most frames, if the pool can be resized.
         most: Option<u32>,
     },
+    /// The files of a pool of several do not suit each other.
+    #[error("the files of a pool {0}")]
+    Files(String),
     /// A page size that a pool cannot have.
     #[error("pages of {bytes} bytes are not possible; a power of two from {least} up is")]
     PageSize {

@@ -69,6 +69,7 @@ mod replacement;
 mod resize;
 mod rings;
 mod scan;
+mod spaces;
 mod stats;
 pub mod storage;
 mod sync;

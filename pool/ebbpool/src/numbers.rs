@@ -18,6 +18,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 /// See the [module](self).
 pub(crate) struct PageNumbers {
     bound: AtomicU64,
+    /// No bound is above this.
+    most: u64,
     spare: Mutex<SpareNumbers>,
 }
 
@@ -30,9 +32,9 @@ struct SpareNumbers {
 }
 
 impl PageNumbers {
-    /// The first `bound` pages are in use.
-    pub(crate) fn new(bound: u64) -> Self {
-        PageNumbers { bound: AtomicU64::new(bound), spare: Mutex::default() }
+    /// The pages up to `bound` are in use, and there are none from `most` on.
+    pub(crate) fn new(bound: u64, most: u64) -> Self {
+        PageNumbers { bound: AtomicU64::new(bound), most, spare: Mutex::default() }
     }
 
     /// A page is in use, because the calling thread has latched it to change it, allocated or not.
@@ -53,7 +55,7 @@ impl PageNumbers {
     pub(crate) fn take(&self) -> Option<u64> {
         let mut spare = self.spare.lock();
         let taken = spare.free.pop_first().or_else(|| {
-            let next = |bound: u64| bound.checked_add(1);
+            let next = |bound: u64| (bound < self.most).then(|| bound + 1);
             self.bound.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).ok()
         });
         spare.taken.extend(taken);
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_number_that_a_thread_has_taken_is_taken_once() {
-        let numbers = PageNumbers::new(0);
+        let numbers = PageNumbers::new(0, u64::MAX);
         (0..10).for_each(|page| numbers.note(page));
         numbers.free(5);
         assert_eq!(numbers.take(), Some(5));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io, mem, process};
 
+use ebbpool_cost::OperationCosts;
 use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
 
 use crate::background::{self, Signal, WriterSettings};
@@ -14,11 +15,10 @@ use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
 use crate::core::{Patience, PoolShared, Waiting};
 use crate::double_write::DoubleWriteArea;
-use crate::error::{CloseError, PoolError};
+use crate::error::{CloseError, OptionsError, PoolError};
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::log::Lsn;
-use crate::numbers::PageNumbers;
 use crate::optimistic::Optimistic;
 use crate::options::PoolOptions;
 use crate::read_ahead::ReadAhead;
@@ -26,11 +26,13 @@ use crate::recorder::FixCallback;
 use crate::replacement::Replacement;
 use crate::rings::HitRings;
 use crate::scan::PoolScan;
+use crate::spaces::{self, PageSpace, PageSpaces};
 use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
+use crate::storage::several::{PartOfSeveral, SeveralStorages};
 use crate::sync::mpsc::Receiver;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key, is_this_thread};
+use crate::sync::{Condvar, Mutex, hash_key, is_this_thread};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
@@ -51,9 +53,9 @@ const DOUBLE_WRITE_BATCHES: u64 = 8;
 pub struct Pool {
     pub(crate) core: Arc<PoolShared>,
     threads: Vec<JoinHandle<()>>,
-    numbers: PageNumbers,
     /// The number of frames may change.
     resizable: bool,
+    several: Option<Arc<SeveralStorages>>,
 }
 
 impl PoolOptions {
@@ -72,17 +74,45 @@ impl PoolOptions {
     /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] and [`PoolError::TableMemory`] if
     /// there is no memory for the frames or for the table, and any error of the storage.
     pub fn open(self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
-        self.open_with(storage, spawn)
+        self.open_with(Box::new(ContainedStorage(storage)), None, spawn)
     }
 
-    /// Opens a pool over a storage; `spawn` starts its threads.
+    /// Opens a pool over several storages, numbered from 0, for [`Pool::of_file`]: their pages share the frames, and are of one
+    /// size. Each storage has pages from 0 to 2^40 - 1 and costs of its own, and is synced when it was written. A sync that fails
+    /// ends the writing of all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use ebbpool::{PoolOptions, storage::{MemoryStorage, Storage}};
+    /// let files = [(); 2].map(|()| Arc::new(MemoryStorage::new(4096)) as Arc<dyn Storage>);
+    /// let pool = PoolOptions::new(100).open_files(files)?;
+    /// let (table, index) = (pool.of_file(0), pool.of_file(1));
+    /// table.allocate()?[0] = 1;
+    /// index.allocate()?[0] = 2;
+    /// assert_eq!((table.fix_read(0)?[0], index.fix_read(0)?[0]), (1, 2));
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`PoolError::Options`] if the files do not suit each other.
+    pub fn open_files(self, storages: impl IntoIterator<Item = Arc<dyn Storage>>) -> Result<Pool, PoolError> {
+        let contained = storages.into_iter().map(|storage| Box::new(ContainedStorage(storage)) as _);
+        let several = Arc::new(SeveralStorages::new(contained).map_err(OptionsError::Files)?);
+        if self.most_pages.is_some() {
+            return Err(OptionsError::Files("have 2^40 pages each, and the option most_pages would be for all".into()).into());
+        }
+        self.open_with(Box::new(Arc::clone(&several)), Some(several), spawn)
+    }
+
+    /// Opens a pool over a storage, or several; `spawn` starts its threads.
     fn open_with(
         mut self,
-        storage: impl Storage + 'static,
+        storage: Box<dyn Storage>,
+        several: Option<Arc<SeveralStorages>>,
         spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
     ) -> Result<Pool, PoolError> {
-        self.check(&storage)?;
-        let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
+        self.check(&*storage)?;
         let page_size = storage.page_size();
         let count = self.frames;
         let no_memory = || PoolError::Memory { frames: count, page_size };
@@ -95,8 +125,11 @@ impl PoolOptions {
         }
         let limits = self.limits();
         let area = self.open_area(&*storage)?;
-        let pages =
-            storage.pages().map_err(|source| PoolError::Storage { what: "the storage cannot say how long it is", source })?;
+        let spaces = match &several {
+            None => storage.pages().map(|pages| PageSpaces::new(pages, &[])),
+            Some(several) => several.spaces(),
+        };
+        let spaces = spaces.map_err(|source| PoolError::Storage { what: "the storage cannot say how long it is", source })?;
         let throttle = Throttle::new(self.most_delay());
         let settings = WriterSettings { reserve: self.reserve, max_dirty_age: self.max_dirty_age };
         let most_ahead = self.read_ahead.min(most / 8);
@@ -112,7 +145,7 @@ impl PoolOptions {
             0 => no_memory(),
             pages => PoolError::TableMemory { pages },
         })?;
-        let transfer = PageIo::new(storage, area, self.format, self.log, self.costs);
+        let transfer = PageIo::new(storage, area, self.format, self.log, self.costs, spaces);
         let callback = Arc::<Callback>::default();
         let policy = self.policy.into_policy(count, &callback);
         let mut policy = policy.ok_or_else(no_memory)?;
@@ -132,11 +165,9 @@ impl PoolOptions {
             recorder: self.sink.map(FixCallback::new),
             read_ahead,
             signal: self.background.then(Signal::default),
-            pages: AtomicU64::new(pages),
             opened_by: process::id(),
         });
-        let numbers = PageNumbers::new(pages);
-        let mut pool = Pool { core, threads: Vec::new(), numbers, resizable: self.most_frames.is_some() };
+        let mut pool = Pool { core, threads: Vec::new(), resizable: self.most_frames.is_some(), several };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
     }
@@ -285,6 +316,41 @@ impl Pool {
         ClassedPool::new(self, class)
     }
 
+    /// The pool for pages of one of several files ([`PoolOptions::open_files`]), by their numbers in it. Guards, and the calls of the
+    /// pool itself, have other numbers, which distinguish the files: see [`ClassedPool::number`] and [`Pool::place`].
+    pub fn of_file(&self, file: u32) -> ClassedPool<'_> {
+        ClassedPool::new(self, UNKNOWN_CLASS).of_file(file)
+    }
+
+    /// The file that has the page of this number, and the page's number there: of a pool of one file, 0 and the number.
+    pub fn place(&self, page: u64) -> (u32, u64) {
+        match self.several {
+            None => (0, page),
+            Some(_) => {
+                let (file, page) = spaces::place(page);
+                (file as u32, page)
+            }
+        }
+    }
+
+    /// The number of a page of a file.
+    pub(crate) fn number(&self, file: u32, page: u64) -> Result<u64, PoolError> {
+        let files = self.core.transfer.spaces.files();
+        match &self.several {
+            None if file == 0 => Ok(page),
+            Some(_) if (file as usize) < files && page < spaces::MOST_PAGES => Ok(spaces::first_of(file) + page),
+            _ => Err(PoolError::NoPage { page, most: if (file as usize) < files { spaces::MOST_PAGES } else { 0 } }),
+        }
+    }
+
+    /// What a read and a write of a page of a file cost lately.
+    pub(crate) fn costs_of(&self, file: u32) -> Option<OperationCosts> {
+        match &self.several {
+            None => (file == 0).then(|| self.core.transfer.costs()),
+            Some(several) => several.0.get(file as usize).map(PartOfSeveral::costs),
+        }
+    }
+
     /// The pool for fixes that wait no longer than this for other threads, whatever its own
     /// [`patience`](crate::PoolOptions::patience). A fix that may not wait at all still reads its page from storage, and writes
     /// its victim; [`try_fix_read`](Self::try_fix_read) does not.
@@ -333,7 +399,7 @@ impl Pool {
         let Some(latch) = self.core.try_fix_exclusive(page)? else {
             return Ok(None);
         };
-        self.numbers.note(page);
+        self.space(page).numbers.note(page);
         Ok(Some(WriteGuard::new(latch, self.payload())))
     }
 
@@ -369,7 +435,7 @@ impl Pool {
         let page = guard.page();
         match self.core.upgrade(guard.into_latch()) {
             Ok(latch) => {
-                self.numbers.note(page);
+                self.space(page).numbers.note(page);
                 Ok(WriteGuard::new(latch, self.payload()))
             }
             Err((latch, error)) => Err((ReadGuard::new(latch, self.payload()), error)),
@@ -440,7 +506,7 @@ impl Pool {
     #[inline]
     pub(crate) fn write_of(&self, page: (u64, PageClass), patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
         let latch = self.core.fix_exclusive(page, patience)?;
-        self.numbers.note(page.0);
+        self.space(page.0).numbers.note(page.0);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -464,7 +530,7 @@ impl Pool {
 
     pub(crate) fn new_of(&self, page: (u64, PageClass), patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
         let latch = self.core.fix_new(page, patience)?;
-        self.numbers.note(page.0);
+        self.space(page.0).numbers.note(page.0);
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -521,24 +587,30 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`], and [`PoolError::Grow`] if the storage is full.
     pub fn allocate(&self) -> Result<WriteGuard<'_>, PoolError> {
-        self.allocate_of(UNKNOWN_CLASS, None)
+        self.allocate_of((0, UNKNOWN_CLASS), None)
     }
 
-    pub(crate) fn allocate_of(&self, class: PageClass, patience: Patience<'_>) -> Result<WriteGuard<'_>, PoolError> {
+    /// Allocates a page of the file whose first page has that number.
+    pub(crate) fn allocate_of(
+        &self,
+        (first, class): (u64, PageClass),
+        patience: Patience<'_>,
+    ) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
-        let page = self.numbers.take().ok_or_else(|| {
+        let numbers = &self.space(first).numbers;
+        let page = numbers.take().ok_or_else(|| {
             let source = io::Error::new(io::ErrorKind::StorageFull, "the page with the largest number is in use");
             PoolError::Grow { pages: u64::MAX, source }
         })?;
-        let fixed = self.grow(page.saturating_add(1)).and_then(|()| self.new_of((page, class), patience));
-        self.numbers.settle(page, fixed.is_ok());
+        let fixed = self.grow_to(page.saturating_add(1)).and_then(|()| self.new_of((page, class), patience));
+        numbers.settle(page, fixed.is_ok());
         fixed
     }
 
     /// The number of pages of the storage: those that it had when the pool was opened, and those by which it has
     /// [grown](Self::grow) since.
     pub fn pages(&self) -> u64 {
-        self.core.pages.load(Ordering::Relaxed)
+        self.core.transfer.spaces.pages()
     }
 
     /// Makes the storage at least `pages` pages long. [`allocate`](Self::allocate) goes on after these, and the
@@ -558,18 +630,21 @@ impl Pool {
     ///
     /// [`PoolError::Grow`] if the storage is full.
     pub fn grow(&self, pages: u64) -> Result<(), PoolError> {
-        if pages > self.pages() {
-            let grown = match self.core.limits.most_pages {
-                Some(most) if pages > most => {
-                    Err(io::Error::new(io::ErrorKind::StorageFull, format!("the pool has the option most_pages({most})")))
-                }
-                _ => self.core.transfer.storage().grow(pages),
-            };
-            grown.map_err(|source| PoolError::Grow { pages, source })?;
-            self.core.pages.fetch_max(pages, Ordering::Relaxed);
-            self.numbers.raise(pages);
-        }
-        Ok(())
+        self.grow_to(pages)
+    }
+
+    /// Makes the file of the last page before `end` end no earlier than that.
+    pub(crate) fn grow_to(&self, end: u64) -> Result<(), PoolError> {
+        self.space(end.saturating_sub(1)).grow(end, || match self.core.limits.most_pages {
+            Some(most) if end > most => {
+                Err(io::Error::new(io::ErrorKind::StorageFull, format!("the pool has the option most_pages({most})")))
+            }
+            _ => self.core.transfer.storage().grow(end),
+        })
+    }
+
+    pub(crate) fn space(&self, page: u64) -> &PageSpace {
+        self.core.transfer.spaces.of(page)
     }
 
     /// Frees a page whose content does not matter any more. It is not written. Returns true if it was dirty. The pool
@@ -593,7 +668,7 @@ impl Pool {
         let was_dirty = self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
         self.core.torn_pads.forget(page);
-        self.numbers.free(page);
+        self.space(page).numbers.free(page);
         self.note_dropped(page);
         Ok(was_dirty)
     }
@@ -624,8 +699,8 @@ impl Pool {
     }
 
     fn note_dropped(&self, page: u64) {
-        let stored = || self.pages().max(self.core.transfer.end_of_written());
-        self.numbers.dropped(page, stored, || self.core.end_of_changes());
+        let space = self.space(page);
+        space.numbers.dropped(page, || space.stored_or_written(), || self.core.end_of_changes(page));
     }
 
     fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<bool, PoolError> {
@@ -853,7 +928,7 @@ mod tests {
             "ebbpool-read" => Err(io::ErrorKind::WouldBlock.into()),
             name => spawn(name, work),
         };
-        let opened = PoolOptions::new(8).open_with(Arc::clone(&storage), refuses_readers);
+        let opened = PoolOptions::new(8).open_with(Box::new(Arc::clone(&storage)), None, refuses_readers);
         assert!(matches!(opened, Err(PoolError::Storage { .. })));
         assert_eq!(Arc::strong_count(&storage), 1, "a thread has it still");
     }

@@ -31,6 +31,7 @@ use crate::contained::contained;
 use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
 use crate::log::Lsn;
 use crate::rings::{Hit, HitReport, HitRings};
+use crate::spaces::PageSpaces;
 use crate::table::PageTable;
 
 /// A decision about a page, reported in the order in which decisions are made.
@@ -161,8 +162,8 @@ const EPOCHS: u32 = 32;
 pub(crate) struct PoolView<'f> {
     pub(crate) frames: &'f Frames,
     pub(crate) table: &'f PageTable,
-    /// The number of pages in storage, for padding.
-    pub(crate) pages: u64,
+    /// The pages in storage, for padding.
+    pub(crate) spaces: &'f PageSpaces,
     /// Blocks are written whole if the policy says so.
     pub(crate) pads: bool,
     pub(crate) dirty_victims: DirtyVictims,
@@ -435,7 +436,7 @@ impl Replacement {
             return None;
         }
         let first = old.page / block * block;
-        let end = first.saturating_add(block).min(pool.pages);
+        let end = first.saturating_add(block).min(pool.spaces.of(old.page).stored());
         let (mut missing, mut staying) = (Vec::new(), Vec::new());
         let mut written: Vec<u64> = others.iter().map(|other| other.page).collect();
         written.push(old.page);

@@ -6,6 +6,7 @@ mod file;
 mod memory;
 #[cfg(feature = "object-store")]
 mod object;
+pub(crate) mod several;
 #[cfg(feature = "device-models")]
 mod simulated;
 mod threads;

@@ -14,9 +14,10 @@ use crate::group_sync::{GroupSync, SyncError};
 use crate::log::{Log, Lsn};
 use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
+use crate::spaces::PageSpaces;
 use crate::stats::{Counters, ReadCause, WriteCause};
 use crate::storage::{Read, Storage, Write, settled};
-use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
+use crate::sync::{Instant, Mutex};
 
 /// A page on its way to storage.
 pub(crate) struct Outgoing<'a> {
@@ -55,7 +56,7 @@ pub(crate) struct PageIo {
     measured: Mutex<MeasuredCosts>,
     recent: Mutex<RecentWrites>,
     unsynced: UnsyncedChanges,
-    end_of_written: AtomicU64,
+    pub(crate) spaces: PageSpaces,
     pub(crate) counters: Counters,
 }
 
@@ -66,6 +67,7 @@ impl PageIo {
         format: PageFormat,
         log: Arc<dyn Log>,
         fixed: Option<OperationCosts>,
+        spaces: PageSpaces,
     ) -> Self {
         PageIo {
             writable: storage.writable(),
@@ -78,7 +80,7 @@ impl PageIo {
             measured: Mutex::new(MeasuredCosts::default()),
             recent: Mutex::new(RecentWrites::new()),
             unsynced: UnsyncedChanges::default(),
-            end_of_written: AtomicU64::new(0),
+            spaces,
             counters: Counters::new(),
         }
     }
@@ -239,7 +241,7 @@ impl PageIo {
             self.remember(page.page, page.lsn, &result);
             match result {
                 Ok(()) => {
-                    self.end_of_written.fetch_max(page.page.saturating_add(1), Ordering::Relaxed);
+                    self.spaces.of(page.page).note_written(page.page);
                     self.unsynced.note(page.changed);
                 }
                 Err(source) => {
@@ -248,11 +250,6 @@ impl PageIo {
                 }
             }
         }
-    }
-
-    /// Where the pages end that were written.
-    pub(crate) fn end_of_written(&self) -> u64 {
-        self.end_of_written.load(Ordering::Relaxed)
     }
 
     /// How old the oldest change is that was written, and not synced since.

@@ -23,9 +23,8 @@ impl DiscardedPages {
         self.0.lock().get(&page).copied()
     }
 
-    /// The last of the pages.
-    pub(crate) fn last(&self) -> Option<u64> {
-        self.0.lock().last_key_value().map(|(&page, _)| page)
+    pub(crate) fn pages(&self) -> Vec<u64> {
+        self.0.lock().keys().copied().collect()
     }
 
     pub(crate) fn forget(&self, page: u64) {

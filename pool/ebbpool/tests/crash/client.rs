@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
+use ebbpool::storage::{FaultyDisk, PowerOff, Storage, page_lsn};
 use ebbpool::{Log, Lsn, Pool, PoolError, PoolOptions, WriteGuard};
 use ebbpool_cost::{OperationCosts, Unit};
 
@@ -26,6 +26,8 @@ pub const CHECKPOINT: u64 = u64::MAX;
 pub struct Setting {
     pub policy: &'static str,
     pub frames: u32,
+    /// The pages are those of this number of files, in turn.
+    pub files: u64,
     pub page_size: usize,
     pub batch: u32,
     pub budget: f64,
@@ -58,11 +60,28 @@ impl Setting {
         Setting {
             policy: POLICIES[chance.below(POLICIES.len() as u64) as usize],
             frames: 1 + chance.below(8) as u32,
+            files: [1, 1, 2, 3][chance.below(4) as usize],
             page_size: 1024 << chance.below(2),
             batch: 1 + chance.below(6) as u32,
             budget: [0.25, 0.6, 1.0][chance.below(3) as usize],
             double_write: chance.below(4) != 0,
             calm: chance.below(6) == 0,
+        }
+    }
+
+    pub fn open(&self, options: PoolOptions, disk: &FaultyDisk) -> Result<Pool, PoolError> {
+        let file = |name: String| Arc::new(disk.pages(&name, self.page_size)) as Arc<dyn Storage>;
+        match self.files {
+            1 => options.open(disk.pages("data", self.page_size)),
+            files => options.open_files((0..files).map(|number| file(format!("data {number}")))),
+        }
+    }
+
+    /// The number of a page in the pool.
+    pub fn number(&self, pool: &Pool, page: u64) -> u64 {
+        match self.files {
+            1 => page,
+            files => pool.of_file((page % files) as u32).number(page / files).expect("there is such a page"),
         }
     }
 
@@ -185,7 +204,7 @@ impl<'a> Life<'a> {
         if setting.double_write {
             options = options.double_write(disk.pages("area", setting.page_size));
         }
-        let pool = options.open(disk.pages("data", setting.page_size))?;
+        let pool = setting.open(options, disk)?;
         let mut life = Life { setting, model, tally, wal, pool };
         life.redo(&records)?;
         life.checkpoint()?;
@@ -209,7 +228,7 @@ impl<'a> Life<'a> {
             }
         }
         for page in 0..PAGES {
-            let found = match self.pool.fix_read(page) {
+            let found = match self.pool.fix_read(self.setting.number(&self.pool, page)) {
                 Ok(fixed) => fixed.to_vec(),
                 Err(_) => Self::fix(&self.pool, self.setting, self.tally, page, records)?.to_vec(),
             };
@@ -227,11 +246,12 @@ impl<'a> Life<'a> {
         page: u64,
         records: &[Record],
     ) -> Result<WriteGuard<'p>, EndCause> {
-        match pool.fix_write(page) {
+        let number = setting.number(pool, page);
+        match pool.fix_write(number) {
             Err(PoolError::Damaged { .. }) if !setting.double_write => tally.reported += 1,
             fixed => return Ok(fixed?),
         }
-        let mut fixed = pool.fix_new(page)?;
+        let mut fixed = pool.fix_new(number)?;
         for (record, number) in records.iter().zip(1..) {
             if record.page == page {
                 apply(&mut fixed, record);
@@ -254,19 +274,19 @@ impl<'a> Life<'a> {
         match step {
             Step::Change { page, offset, value } => {
                 let record = Record { page, offset, value };
-                let mut fixed = self.pool.fix_write(page)?;
+                let mut fixed = self.pool.fix_write(self.setting.number(&self.pool, page))?;
                 let lsn = self.wal.append(record);
                 self.model.history.push(record);
                 apply(&mut fixed, &record);
                 fixed.set_lsn(lsn);
             }
             Step::Read { page } => {
-                let found = self.pool.fix_read(page)?.to_vec();
+                let found = self.pool.fix_read(self.setting.number(&self.pool, page))?.to_vec();
                 self.compare(page, &found)?;
             }
             Step::WriteLog => _ = self.wal.write()?,
             Step::Commit => self.commit()?,
-            Step::Flush { page } => self.pool.flush(page)?,
+            Step::Flush { page } => self.pool.flush(self.setting.number(&self.pool, page))?,
             Step::Checkpoint => self.checkpoint()?,
         }
         Ok(())

@@ -18,6 +18,7 @@ const STEPS: usize = 25;
 
 struct SharedState<'a> {
     pool: &'a Pool,
+    setting: &'a Setting,
     wal: &'a Wal,
     acknowledged: AtomicU64,
 }
@@ -27,15 +28,15 @@ impl SharedState<'_> {
         match step {
             Step::Change { page, offset, value } => {
                 let record = Record { page, offset, value };
-                let mut fixed = self.pool.fix_write(page)?;
+                let mut fixed = self.pool.fix_write(self.setting.number(self.pool, page))?;
                 let lsn = self.wal.append(record);
                 apply(&mut fixed, &record);
                 fixed.set_lsn(lsn);
             }
-            Step::Read { page } => drop(self.pool.fix_read(page)?),
+            Step::Read { page } => drop(self.pool.fix_read(self.setting.number(self.pool, page))?),
             Step::WriteLog => _ = self.wal.write()?,
             Step::Commit => self.commit()?,
-            Step::Flush { page } => self.pool.flush(page)?,
+            Step::Flush { page } => self.pool.flush(self.setting.number(self.pool, page))?,
             Step::Checkpoint => {
                 let covered = self.pool.checkpoint()?.covered;
                 self.wal.append(Record { page: CHECKPOINT, offset: 0, value: if covered == Lsn::MAX { 0 } else { covered } });
@@ -58,15 +59,15 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, EndCause
     let wal = Arc::new(Wal::open(disk.bytes("log"))?.0);
     let log: Arc<dyn Log> = wal.clone();
     disk.watch(&log, page_lsn);
-    let pool = PoolOptions::new(setting.frames + THREADS as u32)
+    let options = PoolOptions::new(setting.frames + THREADS as u32)
         .policy(setting.policy)?
         .log(log)
         .batch(setting.batch)
         .read_ahead(0)
         .dirty_budget(setting.budget, Duration::from_micros(50))
-        .double_write(disk.pages("area", setting.page_size))
-        .open(disk.pages("data", setting.page_size))?;
-    let shared = SharedState { pool: &pool, wal: &wal, acknowledged: AtomicU64::new(0) };
+        .double_write(disk.pages("area", setting.page_size));
+    let pool = setting.open(options, disk)?;
+    let shared = SharedState { pool: &pool, setting, wal: &wal, acknowledged: AtomicU64::new(0) };
     let outcomes: Vec<Result<(), EndCause>> = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|thread| {
             let shared = &shared;

@@ -1,6 +1,7 @@
 //! What a pool does, by its public interface.
 
 mod classes;
+mod files;
 mod fixes;
 mod hits;
 mod promises;

@@ -38,7 +38,7 @@ impl CountEntry {
 
     /// The same count of a page referenced at `time`.
     fn at(self, time: u32) -> Self {
-        CountEntry(self.0 / TIMES * TIMES | time % TIMES)
+        CountEntry(self.0 - self.0 % TIMES + time % TIMES)
     }
 
     /// Units of time until `time`; more than there can be if there is no entry.
