@@ -15,11 +15,12 @@ use crate::check::{self, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
-use crate::locks::{Locks, ReadLock};
-use crate::log::{Position, TxnId, Wal};
+use crate::locks::{BeforeImage, Locks, Reader};
+use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::overlay::OverlayPages;
-use crate::page::cell::Value;
+use crate::page::ROOT;
+use crate::page::cell::{Value, read_leaf_cell};
 use crate::range::RecordRange;
 use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 use crate::transaction::Transaction;
@@ -234,27 +235,14 @@ impl DatabaseInner {
         DatabaseError::Broken(why.clone())
     }
 
-    /// Waits until no other transaction has the key, and locks it for the reader.
-    ///
-    /// # Errors
-    ///
-    /// [`DatabaseError::Conflict`], or [`DatabaseError::Broken`] if the database takes no more changes.
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<ReadLock<'_>, DatabaseError> {
-        // One of them may have locked the key. If it cannot end yet, the wait says so.
-        let _ = self.finish_ended();
-        let waited = self.locks.wait_for(txn, key);
-        waited.map_err(|conflict| self.check_writable().err().unwrap_or(conflict))
-    }
-
-    /// The value of a key, as a transaction sees it, or a reader outside any transaction (0).
-    pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+    /// The value of a key, as a reader sees it.
+    pub(crate) fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let mut tries = 0;
-        let mut _lock = None;
         loop {
             let admitted = self.tree.admission.enter();
             let found = self.tree.look_up(key, |value| {
-                if self.locks.is_locked(txn, key) {
-                    return Ok(LookupResult::Locked);
+                if let Some(before) = self.locks.before(reader, key) {
+                    return Ok(LookupResult::Before(before));
                 }
                 match value {
                     Some(value) if tries < MOST_TRIES => self.read_short(value),
@@ -265,7 +253,15 @@ impl DatabaseInner {
             drop(admitted);
             match found {
                 LookupResult::Value(value) => return Ok(value),
-                LookupResult::Locked => _lock = Some(self.wait_for(txn, key)?),
+                LookupResult::Before(before) => {
+                    let Some(position) = before.position() else { return Ok(None) };
+                    let read = self.read_before(position);
+                    // Otherwise the change is visible or undone by now, the log may have given up the record, and pages of
+                    // the old value may have been reused.
+                    if self.locks.before(reader, key) == Some(before) {
+                        return read.map(Some).map_err(|error| self.check_writable().err().unwrap_or(error));
+                    }
+                }
                 LookupResult::Long(long) => {
                     if let Some(value) = self.read_long(key, long)? {
                         return Ok(Some(value));
@@ -284,10 +280,23 @@ impl DatabaseInner {
         }
     }
 
+    /// Reads what a key was before a change of it that the log has at a position.
+    fn read_before(&self, position: Position) -> Result<Vec<u8>, DatabaseError> {
+        let mut buffer = Vec::new();
+        let cell = match self.tree.wal.read(position, &mut buffer)? {
+            Record::Update { undo: Undo::Restore { cell }, .. } => read_leaf_cell(cell),
+            _ => None,
+        };
+        let (_, value, _) = cell
+            .ok_or_else(|| DatabaseError::corrupt(ROOT, "the log does not say what a key of the tree was before a change"))?;
+        let _admitted = self.tree.admission.enter();
+        self.tree.read_value(value)
+    }
+
     /// Reads a long value without its leaf's latch, so that threads that change the leaf do not wait for
     /// the reads of its pages. Returns nothing if the value was replaced meanwhile, since its pages may
     /// have been reused.
-    pub(crate) fn read_long(&self, key: &[u8], long: LongValue) -> Result<Option<Vec<u8>>, DatabaseError> {
+    fn read_long(&self, key: &[u8], long: LongValue) -> Result<Option<Vec<u8>>, DatabaseError> {
         let _admitted = self.tree.admission.enter();
         let read = self.tree.read_value(long.value());
         let now = self.tree.look_up(key, |value| value.map_or(Ok(None), |value| self.tree.long(value)))?;
@@ -301,14 +310,14 @@ impl DatabaseInner {
 
 /// The result of looking up a key.
 enum LookupResult {
-    /// Another transaction has locked the key.
-    Locked,
+    /// The reader is not to see what is in the leaf.
+    Before(BeforeImage),
     Value(Option<Vec<u8>>),
     Long(LongValue),
 }
 
 /// How often a long value is read without its leaf's latch before it is read under the latch.
-pub(crate) const MOST_TRIES: u32 = 4;
+const MOST_TRIES: u32 = 4;
 
 /// Refuses further changes to the database if the thread panics while it holds the guard.
 pub(crate) struct PanicGuard<'d> {
@@ -333,7 +342,7 @@ impl Database {
     }
 
     /// Begins a transaction. It sees what other transactions have committed, and its own changes (read
-    /// committed). No other transaction changes a key that it has changed until it ends.
+    /// committed). No other transaction changes a key that it has changed until it ends, and none waits to read it.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().expect("a directory");
@@ -349,14 +358,15 @@ impl Database {
         Transaction::new(&self.inner, txn)
     }
 
-    /// The value of a key. Waits while a transaction that has not ended has locked the key.
+    /// The value of a key: what the latest transaction left whose commit is as durable as the database's [`Durability`] demands.
+    /// Waits for no transaction.
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Conflict`], [`DatabaseError::Broken`] if the lock will never be released,
-    /// [`DatabaseError::Corrupt`], and errors of the pool.
+    /// [`DatabaseError::Corrupt`], errors of the pool, and, for a key that a transaction has changed which has not ended,
+    /// [`DatabaseError::Log`], from which its old value is read; [`DatabaseError::Broken`] if the log no longer has it.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.inner.get(0, key)
+        self.inner.get(Reader::default(), key)
     }
 
     /// Sets the value of a key, in a transaction of its own.
@@ -391,7 +401,7 @@ impl Database {
         Ok(removed)
     }
 
-    /// Records in order of their keys, from either end.
+    /// Records in order of their keys, from either end, each as [`get`](Self::get) would return it when it is read.
     ///
     /// ```no_run
     /// # let database = ebbpool_btree::DatabaseOptions::new(100).open("a.db")?;
@@ -414,7 +424,7 @@ impl Database {
     /// # Ok::<(), ebbpool_btree::DatabaseError>(())
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> RecordRange<'_> {
-        RecordRange::new(&self.inner, 0, bounds)
+        RecordRange::new(&self.inner, Reader::default(), bounds)
     }
 
     /// Loads an empty database with records in ascending order of their keys, and returns their number.

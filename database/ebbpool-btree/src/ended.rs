@@ -1,6 +1,7 @@
 //! Transactions that have ended and have work left: changes to be undone, or pages to be freed. An error that may pass,
 //! such as a read that failed or a lack of frames, does not end that work: it goes on with a later call, in the checkpoint
-//! thread, or when the database is closed. Until then the keys stay locked, and the log keeps the records.
+//! thread, or when the database is closed. Until then the keys stay locked, readers see what they were before, and the log
+//! keeps the records.
 
 use ebbpool::Lsn;
 
@@ -32,10 +33,13 @@ impl EndedTransaction {
         if let Some((durability, lsn)) = self.commit {
             make_durable(tree, durability, lsn)?;
             self.commit = None;
-            inner.locks.release(std::mem::take(&mut self.held), false);
+            inner.locks.show(lsn);
+            inner.locks.release(&mut self.held, false);
         }
         self.left.finish(tree, self.txn)?;
-        make_durable(tree, inner.durability, self.held.after)
+        make_durable(tree, inner.durability, self.held.after)?;
+        inner.locks.show(self.held.after);
+        Ok(())
     }
 }
 
@@ -75,9 +79,10 @@ impl DatabaseInner {
     pub(crate) fn end(&self, mut ended: EndedTransaction) -> Result<(), DatabaseError> {
         let what = "the end of a transaction cannot be completed";
         let Err(error) = self.patiently(what, || ended.finish(self)) else {
+            // Until then readers may need its records in the log.
+            self.locks.release(&mut ended.held, true);
             self.live.end(ended.txn);
             self.tree.wal.release_room(ended.room);
-            self.locks.release(ended.held, true);
             return Ok(());
         };
         let undecided = ended.commit.is_some() || ended.left.is_rollback();

@@ -1,14 +1,19 @@
-//! Locks on keys: a transaction locks the keys that it changes until it ends.
+//! Locks on keys: a transaction locks the keys that it changes until it ends. Deadlocks are detected before a transaction
+//! waits, by following which transaction waits for which.
 //!
-//! A lock is on the hash of a key. Two keys with the same hash share a lock, which only makes transactions
-//! wait more often. Deadlocks are detected before a transaction waits, by following which transaction waits
-//! for which.
+//! Readers do not wait. With its first change of a key, under the leaf's latch, a transaction notes where the log has what
+//! the key was before, and a reader sees that until the transaction is *visible*: its commit is as durable as the database
+//! demands. One number says up to where commits are, so all changes of a transaction, and those on which it builds, become
+//! visible at once. After that a transaction releases its locks one by one, before the log may give up its records and
+//! before it frees the pages of old values. So a reader that finds the same note before and after it has read an old value
+//! has read what it should.
 //!
 //! A lock is handed over to the one that has waited longest, also when the commit of its owner is in the log and not yet
-//! durable: the commit of the next owner comes later in the log. But only to one that changes the key. Readers wait until
-//! what they read is durable, as does the end of a next owner that commits nothing.
+//! visible: the commit of the next owner comes later in the log. That one sees the commits up to there, and waits for them
+//! at its end if it commits nothing.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::num::NonZeroU64;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +23,7 @@ use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::DatabaseError;
-use crate::log::TxnId;
+use crate::log::{Position, TxnId};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock};
 
 const SHARDS: usize = 64;
@@ -31,6 +36,8 @@ pub(crate) struct Locks {
     shards: Box<[LockShard]>,
     /// The number of transactions that have a lock.
     holders: AtomicUsize,
+    /// Commits that end up to here are visible.
+    visible: AtomicU64,
     /// By waiting transaction, the one that it waits for.
     waits: Mutex<HashMap<TxnId, TxnId>>,
     /// Keys that are removed, and the transactions that removed them.
@@ -49,24 +56,43 @@ struct LockShard {
     owners: Mutex<HashTable<KeyLock>>,
 }
 
+/// A key that is locked, or whose change is not known to be visible.
 #[derive(Debug)]
 struct KeyLock {
     hash: u64,
-    /// The transaction, or 0 for readers outside any transaction.
-    owner: TxnId,
-    /// How many readers have it.
-    shares: usize,
-    waiting: VecDeque<Arc<LockWaiter>>,
+    key: Box<[u8]>,
+    owner: Option<Arc<LockHolder>>,
+    /// What the key was before the owner changed it, if it has.
+    before: Option<BeforeImage>,
+    contended: Option<Box<Contended>>,
 }
+
+/// What few locks have.
+#[derive(Debug, Default)]
+struct Contended {
+    waiting: VecDeque<Arc<LockWaiter>>,
+    /// Owners before whose commits may not be visible, in their order, and what the key was before them.
+    earlier: Vec<(Arc<LockHolder>, BeforeImage)>,
+}
+
+/// A transaction that has locks.
+#[derive(Debug)]
+struct LockHolder {
+    txn: TxnId,
+    /// Where its commit ends, 0 before.
+    committed: AtomicU64,
+}
+
+/// What a key was before a transaction changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BeforeImage(NonZeroU64);
 
 /// A thread that waits for a lock.
 #[derive(Debug)]
 struct LockWaiter {
-    txn: TxnId,
-    /// It is going to change the key.
-    changes: bool,
+    holder: Arc<LockHolder>,
     has_it: AtomicBool,
-    /// Where the commit of the owner before ends, if that may not be durable.
+    /// Where the commit of the owner before ends, if that may not be visible.
     after: AtomicU64,
     woken: Condvar,
 }
@@ -74,23 +100,65 @@ struct LockWaiter {
 /// The locks and removed keys of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLocks {
+    /// There from the first lock on.
+    holder: Option<Arc<LockHolder>>,
     hashes: Vec<u64>,
     removed: Vec<Vec<u8>>,
     /// A key that was removed may be there again.
     brought_back: bool,
-    /// Where the latest commit ends that its owners before may have made of its keys, if that may not be durable.
+    /// Where the latest commit ends that its owners before may have made of its keys, if that may not be visible.
     pub(crate) after: Lsn,
 }
 
-/// A lock that a reader has waited for, and has while it reads.
-pub(crate) struct ReadLock<'l> {
-    locks: &'l Locks,
-    held: HeldLocks,
+/// Who reads: a transaction, or 0, and up to where it sees commits that are not visible to others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reader {
+    pub(crate) txn: TxnId,
+    pub(crate) after: Lsn,
 }
 
-impl Drop for ReadLock<'_> {
-    fn drop(&mut self) {
-        self.locks.release(std::mem::take(&mut self.held), false);
+impl BeforeImage {
+    /// The key was not there. No record begins at this position.
+    pub(crate) const ABSENT: Self = BeforeImage(NonZeroU64::MIN);
+
+    /// The record at a position says how the change is undone.
+    pub(crate) fn logged(position: Position) -> Self {
+        NonZeroU64::new(position).map_or(Self::ABSENT, BeforeImage)
+    }
+
+    /// Where the log has it; nothing if the key was not there.
+    pub(crate) fn position(self) -> Option<Position> {
+        (self != Self::ABSENT).then_some(self.0.get())
+    }
+}
+
+impl KeyLock {
+    fn is_owned_by(&self, txn: TxnId) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.txn == txn)
+    }
+
+    fn earlier(&self) -> &[(Arc<LockHolder>, BeforeImage)] {
+        self.contended.as_ref().map_or(&[], |contended| &contended.earlier)
+    }
+
+    /// Whether a transaction has the lock, or made a change before the owner did.
+    fn concerns(&self, txn: TxnId) -> bool {
+        self.is_owned_by(txn) || self.earlier().iter().any(|(holder, _)| holder.txn == txn)
+    }
+}
+
+impl LockHolder {
+    /// Whether its changes are to be seen where commits up to `visible` are.
+    fn is_visible(&self, visible: Lsn) -> bool {
+        let committed = self.committed.load(Ordering::Acquire);
+        committed > 0 && committed <= visible
+    }
+}
+
+impl HeldLocks {
+    fn holder(&mut self, txn: TxnId) -> Arc<LockHolder> {
+        let new = || Arc::new(LockHolder { txn, committed: AtomicU64::new(0) });
+        Arc::clone(self.holder.get_or_insert_with(new))
     }
 }
 
@@ -99,6 +167,7 @@ impl Locks {
         Locks {
             shards: (0..SHARDS).map(|_| LockShard::default()).collect(),
             holders: AtomicUsize::new(0),
+            visible: AtomicU64::new(0),
             waits: Mutex::default(),
             removed: RwLock::default(),
             removed_count: AtomicUsize::new(0),
@@ -118,25 +187,57 @@ impl Locks {
     ///
     /// [`DatabaseError::Conflict`].
     pub(crate) fn lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> Result<(), DatabaseError> {
-        self.lock_hash(txn, xxh3_64(key), true, held)
+        let hash = xxh3_64(key);
+        let shard = self.shard(hash);
+        let owners = &mut shard.owners.lock();
+        if self.take(shard, owners, hash, txn, key, held) {
+            return Ok(());
+        }
+        let (has_it, after, woken) = (AtomicBool::new(false), AtomicU64::new(0), Condvar::new());
+        let waiter = Arc::new(LockWaiter { holder: held.holder(txn), has_it, after, woken });
+        if let Some(lock) = find(owners, hash, key) {
+            lock.contended.get_or_insert_default().waiting.push_back(Arc::clone(&waiter));
+        }
+        let waited = self.wait(&waiter, hash, key, owners);
+        self.waits.lock().remove(&txn);
+        match waited {
+            Ok(()) => {
+                self.note(hash, held);
+                held.after = held.after.max(waiter.after.load(Ordering::Relaxed));
+            }
+            Err(_) => {
+                if let Some(contended) = find(owners, hash, key).and_then(|lock| lock.contended.as_mut()) {
+                    contended.waiting.retain(|other| !Arc::ptr_eq(other, &waiter));
+                }
+            }
+        }
+        waited
     }
 
     /// Locks a key if that needs no waiting, and returns whether the transaction has the lock.
     pub(crate) fn try_lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> bool {
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
-        self.take(shard, &mut shard.owners.lock(), hash, txn, held)
+        self.take(shard, &mut shard.owners.lock(), hash, txn, key, held)
     }
 
     /// Takes a lock that no other transaction has. Returns false if another one has it.
-    fn take(&self, shard: &LockShard, owners: &mut Owners<'_>, hash: u64, txn: TxnId, held: &mut HeldLocks) -> bool {
-        match find(owners, hash) {
-            Some(lock) if lock.owner != txn || txn == 0 && !lock.waiting.is_empty() => return false,
-            Some(_) if txn != 0 => return true,
-            Some(lock) => lock.shares += 1,
+    fn take(
+        &self,
+        shard: &LockShard,
+        owners: &mut Owners<'_>,
+        hash: u64,
+        txn: TxnId,
+        key: &[u8],
+        held: &mut HeldLocks,
+    ) -> bool {
+        match find(owners, hash, key) {
+            Some(lock) if lock.owner.is_some() => return lock.is_owned_by(txn),
+            Some(lock) => lock.owner = Some(held.holder(txn)),
             None => {
                 shard.count.fetch_add(1, Ordering::Relaxed);
-                let lock = KeyLock { hash, owner: txn, shares: 1, waiting: VecDeque::new() };
+                let owner = Some(held.holder(txn));
+                let lock = KeyLock { hash, key: key.into(), owner, before: None, contended: None };
                 owners.insert_unique(hash, lock, |lock| lock.hash);
             }
         }
@@ -151,47 +252,17 @@ impl Locks {
         held.hashes.push(hash);
     }
 
-    fn lock_hash(&self, txn: TxnId, hash: u64, changes: bool, held: &mut HeldLocks) -> Result<(), DatabaseError> {
-        let shard = self.shard(hash);
-        let owners = &mut shard.owners.lock();
-        if self.take(shard, owners, hash, txn, held) {
-            return Ok(());
-        }
-        let (has_it, after, woken) = (AtomicBool::new(false), AtomicU64::new(0), Condvar::new());
-        let waiter = Arc::new(LockWaiter { txn, changes, has_it, after, woken });
-        if let Some(lock) = find(owners, hash) {
-            lock.waiting.push_back(Arc::clone(&waiter));
-        }
-        let waited = self.wait(&waiter, hash, owners);
-        if txn != 0 {
-            self.waits.lock().remove(&txn);
-        }
-        match waited {
-            Ok(()) => {
-                self.note(hash, held);
-                held.after = held.after.max(waiter.after.load(Ordering::Relaxed));
-            }
-            Err(_) => {
-                if let Some(lock) = find(owners, hash) {
-                    lock.waiting.retain(|other| !Arc::ptr_eq(other, &waiter));
-                }
-            }
-        }
-        waited
-    }
-
     /// Waits until the lock is handed over.
-    fn wait(&self, waiter: &LockWaiter, hash: u64, owners: &mut Owners<'_>) -> Result<(), DatabaseError> {
+    fn wait(&self, waiter: &LockWaiter, hash: u64, key: &[u8], owners: &mut Owners<'_>) -> Result<(), DatabaseError> {
         let since = Instant::now();
         let conflict = |deadlock| Err(DatabaseError::Conflict { deadlock, waited: since.elapsed() });
-        // No transaction waits for a reader outside any transaction for long.
-        if waiter.txn != 0 {
-            let owner = find(owners, hash).map_or(0, |lock| lock.owner);
-            let mut waits = self.waits.lock();
-            if leads_to(&waits, owner, waiter.txn) {
+        let owner = find(owners, hash, key).and_then(|lock| lock.owner.as_ref()).map_or(0, |owner| owner.txn);
+        {
+            let (mut waits, txn) = (self.waits.lock(), waiter.holder.txn);
+            if leads_to(&waits, owner, txn) {
                 return conflict(true);
             }
-            waits.insert(waiter.txn, owner);
+            waits.insert(txn, owner);
         }
         // With so long a patience that the deadline overflows, there is none.
         let deadline = since.checked_add(self.patience);
@@ -207,71 +278,83 @@ impl Locks {
         Ok(())
     }
 
-    /// Makes the one that has waited longest the owner; with it the readers outside any transaction behind it, if it is
-    /// one. `after` is where the commit of the owner before ends, if it may not be durable.
+    /// Makes the one that has waited longest the owner, if there is one. `after` is where the commit of the owner before
+    /// ends, if it may not be visible.
     fn hand_over(&self, lock: &mut KeyLock, after: Lsn) {
-        lock.shares = 0;
-        while let Some(next) = lock.waiting.pop_front_if(|next| lock.shares == 0 || lock.owner == 0 && next.txn == 0) {
-            (lock.owner, lock.shares) = (next.txn, lock.shares + 1);
-            next.after.store(after, Ordering::Relaxed);
-            next.has_it.store(true, Ordering::Relaxed);
-            next.woken.notify_one();
-        }
+        let waiting = lock.contended.as_mut().map(|contended| &mut contended.waiting);
+        lock.owner = None;
+        let Some((next, waiting)) = waiting.and_then(|waiting| Some((waiting.pop_front()?, waiting))) else {
+            return;
+        };
+        lock.owner = Some(Arc::clone(&next.holder));
+        next.after.store(after, Ordering::Relaxed);
+        next.has_it.store(true, Ordering::Relaxed);
+        next.woken.notify_one();
         let mut waits = self.waits.lock();
-        for waiter in lock.waiting.iter().filter(|waiter| waiter.txn != 0) {
-            waits.insert(waiter.txn, lock.owner);
+        for waiter in waiting {
+            waits.insert(waiter.holder.txn, next.holder.txn);
         }
     }
 
-    /// Hands the locks over for which transactions wait that are going to change the keys: the log has the commit of the
-    /// owner, which ends at `lsn`. Keys that it has removed stay locked, since scans wait for them.
-    pub(crate) fn hand_over_to_changes(&self, held: &mut HeldLocks, lsn: Lsn) {
-        if !held.removed.is_empty() || held.hashes.is_empty() {
+    /// The log has the commit of a transaction, which ends at `lsn`. Hands those of its locks over for which others wait,
+    /// unless it has removed keys, since `removed` has one transaction for each.
+    pub(crate) fn committed(&self, held: &HeldLocks, lsn: Lsn) {
+        let Some(holder) = &held.holder else { return };
+        // Before any other transaction builds on it.
+        holder.committed.store(lsn, Ordering::Release);
+        if !held.removed.is_empty() {
             return;
         }
-        held.hashes.retain(|&hash| {
+        for &hash in &held.hashes {
             let owners = &mut self.shard(hash).owners.lock();
-            match find(owners, hash) {
-                Some(lock) if lock.waiting.front().is_some_and(|next| next.changes) => {
-                    self.hand_over(lock, lsn);
-                    false
-                }
-                _ => true,
+            let own = |lock: &KeyLock| lock.hash == hash && lock.is_owned_by(holder.txn);
+            if let Some(lock) = owners.find_mut(hash, own)
+                && let Some(contended) = lock.contended.as_mut().filter(|contended| !contended.waiting.is_empty())
+            {
+                contended.earlier.extend(lock.before.take().map(|before| (Arc::clone(holder), before)));
+                self.hand_over(lock, lsn);
             }
-        });
-        if held.hashes.is_empty() {
-            self.holders.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether another transaction than `txn` (0: none) has locked the key. Cheap if there are no locks.
+    /// The commits up to `lsn` are as durable as they have to be.
+    pub(crate) fn show(&self, lsn: Lsn) {
+        self.visible.fetch_max(lsn, Ordering::AcqRel);
+    }
+
+    /// A transaction, which has locked the key and its leaf's latch, is about to change it. Only its first change counts.
+    pub(crate) fn changing(&self, key: &[u8], before: BeforeImage) {
+        let hash = xxh3_64(key);
+        if let Some(lock) = find(&mut self.shard(hash).owners.lock(), hash, key) {
+            lock.before.get_or_insert(before);
+        }
+    }
+
+    /// What a reader sees of a key in place of what is in its leaf: what the key was before the first change that the
+    /// reader is not to see. Nothing if there is no such change. Cheap if there are no locks.
     ///
     /// The caller holds the leaf's latch, and a transaction that changed the leaf had locked the key
     /// before. The latch therefore orders the relaxed counters: the caller sees their values at that change
     /// or later ones.
-    pub(crate) fn is_locked(&self, txn: TxnId, key: &[u8]) -> bool {
+    pub(crate) fn before(&self, reader: Reader, key: &[u8]) -> Option<BeforeImage> {
         if self.holders.load(Ordering::Relaxed) == 0 {
-            return false;
+            return None;
         }
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
-        shard.count.load(Ordering::Relaxed) > 0
-            && find(&mut shard.owners.lock(), hash).is_some_and(|lock| lock.owner != txn && lock.owner != 0)
+        if shard.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let owners = &mut shard.owners.lock();
+        let lock = find(owners, hash, key)?;
+        let owner = lock.owner.iter().filter(|owner| owner.txn != reader.txn);
+        let changes = lock.earlier().iter().map(|(holder, before)| (holder, *before)).chain(owner.zip(lock.before));
+        let visible = reader.after.max(self.visible.load(Ordering::Acquire));
+        changes.into_iter().find(|(holder, _)| !holder.is_visible(visible)).map(|(_, before)| before)
     }
 
-    /// Waits until no other transaction has locked the key, and locks it for the reader.
-    ///
-    /// # Errors
-    ///
-    /// [`DatabaseError::Conflict`].
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<ReadLock<'_>, DatabaseError> {
-        let mut held = HeldLocks::default();
-        self.lock_hash(txn, xxh3_64(key), false, &mut held)?;
-        Ok(ReadLock { locks: self, held })
-    }
-
-    /// Announces that a transaction is about to remove a key that it has locked: scans no longer see the
-    /// key, and have to know that a rollback may restore it. Returns false if this was announced before.
+    /// Announces that a transaction is about to remove a key that it has locked: scans no longer find the
+    /// key, and have to look it up. Returns false if this was announced before.
     pub(crate) fn removing(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> bool {
         let mut removed = self.removed.write();
         let new = removed.insert(key.to_vec(), txn).is_none();
@@ -304,15 +387,24 @@ impl Locks {
         held.brought_back = true;
     }
 
-    /// A key between the bounds that another transaction has removed and may restore.
-    pub(crate) fn removed_between(&self, txn: TxnId, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Vec<u8>> {
+    /// Keys between the bounds that other transactions have removed: the first `most` of them in ascending order, or the last
+    /// in descending order.
+    pub(crate) fn removed_between(
+        &self,
+        txn: TxnId,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        ascending: bool,
+        most: usize,
+    ) -> Vec<Vec<u8>> {
         if self.removed_count.load(Ordering::Acquire) == 0 || is_empty(from, to) {
-            return None;
+            return Vec::new();
         }
         let removed = self.removed.read();
-        let mut between = removed.range::<[u8], _>((from, to));
-        let (key, _) = between.find(|&(_, &by)| by != txn)?;
-        Some(key.clone())
+        let between = removed.range::<[u8], _>((from, to)).filter(|&(_, &by)| by != txn).map(|(key, _)| key.clone());
+        match ascending {
+            true => between.take(most).collect(),
+            false => between.rev().take(most).collect(),
+        }
     }
 
     /// How often removed keys were restored so far. A scan during which this number has changed may have
@@ -326,14 +418,16 @@ impl Locks {
         self.stuck.store(true, Ordering::Release);
         for shard in &self.shards {
             // A thread that has read `stuck` and is about to wait holds the mutex.
-            for waiter in shard.owners.lock().iter().flat_map(|lock| &lock.waiting) {
+            let owners = shard.owners.lock();
+            for waiter in owners.iter().filter_map(|lock| lock.contended.as_ref()).flat_map(|contended| &contended.waiting) {
                 waiter.woken.notify_one();
             }
         }
     }
 
     /// Releases the locks of a transaction that has ended; `rolled_back` if its removals were undone.
-    pub(crate) fn release(&self, held: HeldLocks, rolled_back: bool) {
+    pub(crate) fn release(&self, held: &mut HeldLocks, rolled_back: bool) {
+        let held = std::mem::take(held);
         if !held.removed.is_empty() {
             let mut removed = self.removed.write();
             if rolled_back || held.brought_back {
@@ -345,18 +439,22 @@ impl Locks {
             }
             self.removed_count.fetch_sub(held.removed.len(), Ordering::Release);
         }
+        let txn = held.holder.map_or(0, |holder| holder.txn);
         for &hash in &held.hashes {
             let shard = self.shard(hash);
             let mut owners = shard.owners.lock();
-            let Ok(mut entry) = owners.find_entry(hash, |lock| lock.hash == hash) else {
+            let Ok(mut entry) = owners.find_entry(hash, |lock| lock.hash == hash && lock.concerns(txn)) else {
                 continue;
             };
             let lock = entry.get_mut();
-            lock.shares -= 1;
-            if lock.shares == 0 {
+            if let Some(contended) = &mut lock.contended {
+                contended.earlier.retain(|(holder, _)| holder.txn != txn);
+            }
+            if lock.is_owned_by(txn) {
+                lock.before = None;
                 self.hand_over(lock, 0);
             }
-            if lock.shares == 0 {
+            if lock.owner.is_none() && lock.earlier().is_empty() {
                 entry.remove();
                 shard.count.fetch_sub(1, Ordering::Relaxed);
             }
@@ -369,8 +467,8 @@ impl Locks {
 
 type Owners<'o> = MutexGuard<'o, HashTable<KeyLock>>;
 
-fn find<'o>(owners: &'o mut Owners<'_>, hash: u64) -> Option<&'o mut KeyLock> {
-    owners.find_mut(hash, |lock| lock.hash == hash)
+fn find<'o>(owners: &'o mut Owners<'_>, hash: u64, key: &[u8]) -> Option<&'o mut KeyLock> {
+    owners.find_mut(hash, |lock| lock.hash == hash && *lock.key == *key)
 }
 
 /// True if no key can be between the bounds.
@@ -421,17 +519,102 @@ mod tests {
         let (mut one, mut two) = (HeldLocks::default(), HeldLocks::default());
         locks.lock(1, b"a", &mut one).unwrap();
         locks.lock(1, b"a", &mut one).unwrap();
-        assert!(!locks.is_locked(1, b"a") && locks.is_locked(2, b"a") && locks.is_locked(0, b"a"));
-        assert!(!locks.is_locked(2, b"b") && !locks.try_lock(2, b"a", &mut two));
+        assert!(!locks.try_lock(2, b"a", &mut two) && locks.try_lock(2, b"b", &mut two));
         let refused = locks.lock(2, b"a", &mut two);
-        let in_vain =
-            |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Conflict { deadlock: false, .. }));
-        assert!(in_vain(refused) && in_vain(locks.wait_for(0, b"a").map(drop)));
-        locks.release(one, false);
-        assert!(locks.try_lock(2, b"a", &mut two) && locks.is_locked(1, b"a"));
-        locks.release(two, false);
-        assert!(!locks.is_locked(0, b"a") && locks.holders.load(Ordering::Relaxed) == 0);
+        assert!(matches!(refused, Err(DatabaseError::Conflict { deadlock: false, .. })));
+        locks.release(&mut one, false);
+        assert!(locks.try_lock(2, b"a", &mut two) && !locks.try_lock(1, b"a", &mut one));
+        locks.release(&mut two, false);
+        assert_eq!(left(&locks), (0, 0));
         assert!(locks.waits.lock().is_empty());
+    }
+
+    /// How many locks and holders there are.
+    fn left(locks: &Locks) -> (usize, usize) {
+        let locked = locks.shards.iter().map(|shard| shard.owners.lock().len());
+        (locked.sum(), locks.holders.load(Ordering::Relaxed))
+    }
+
+    /// The locks of transaction 2, which waits for the key until that of `one` commits.
+    fn handed_over(locks: &Locks, one: &HeldLocks, commit: Lsn) -> HeldLocks {
+        std::thread::scope(|threads| {
+            let second = threads.spawn(|| {
+                let mut two = HeldLocks::default();
+                locks.lock(2, b"a", &mut two).map(|()| two)
+            });
+            waits_for_any(locks, 1);
+            locks.committed(one, commit);
+            second.join().unwrap().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_reader_sees_what_a_key_was_before_the_first_change_that_is_not_visible() {
+        let locks = Locks::new(NEVER);
+        let mut one = HeldLocks::default();
+        let seen = |txn, after| {
+            let seen = locks.before(Reader { txn, after }, b"a");
+            seen.map(|before| before.position().unwrap_or(0))
+        };
+        assert_eq!(seen(0, 0), None);
+        locks.lock(1, b"a", &mut one).unwrap();
+        assert_eq!(seen(0, 0), None, "it is only locked");
+        locks.changing(b"a", BeforeImage::ABSENT);
+        locks.changing(b"a", BeforeImage::logged(70));
+        assert_eq!([seen(0, 0), seen(1, 0), seen(2, 0)], [Some(0), None, Some(0)]);
+        let mut two = handed_over(&locks, &one, 90);
+        // The second one builds on the commit of the first one, which others do not see yet.
+        assert_eq!([seen(0, 0), seen(2, two.after), seen(3, 89)], [Some(0), None, Some(0)]);
+        locks.changing(b"a", BeforeImage::logged(100));
+        assert_eq!([seen(0, 0), seen(2, two.after), seen(3, 90)], [Some(0), None, Some(100)]);
+        locks.show(90);
+        assert_eq!([seen(0, 0), seen(2, two.after)], [Some(100), None]);
+        locks.release(&mut one, false);
+        assert_eq!(seen(0, 0), Some(100));
+        locks.committed(&two, 120);
+        assert_eq!(seen(0, 0), Some(100));
+        locks.show(130);
+        assert_eq!(seen(0, 0), None);
+        assert_eq!(left(&locks), (1, 1));
+        locks.release(&mut two, false);
+        assert_eq!(left(&locks), (0, 0));
+    }
+
+    /// The commit of the later one makes that of the earlier one visible, which releases its locks last.
+    #[test]
+    fn an_earlier_change_remains_known_until_its_transaction_releases_it() {
+        let locks = Locks::new(NEVER);
+        let [mut one, mut three] = std::array::from_fn(|_| HeldLocks::default());
+        locks.lock(1, b"a", &mut one).unwrap();
+        locks.changing(b"a", BeforeImage::logged(70));
+        let mut two = handed_over(&locks, &one, 90);
+        locks.changing(b"a", BeforeImage::logged(100));
+        locks.committed(&two, 120);
+        locks.show(120);
+        locks.release(&mut two, false);
+        assert_eq!(locks.before(Reader::default(), b"a"), None);
+        assert!(locks.try_lock(3, b"a", &mut three));
+        locks.changing(b"a", BeforeImage::logged(130));
+        assert_eq!(locks.before(Reader::default(), b"a"), Some(BeforeImage::logged(130)));
+        locks.release(&mut three, true);
+        assert_eq!(left(&locks), (1, 1));
+        locks.release(&mut one, false);
+        assert_eq!(left(&locks), (0, 0));
+    }
+
+    #[test]
+    fn keys_with_the_same_hash_have_locks_of_their_own() {
+        let locks = Locks::new(Duration::ZERO);
+        let (shard, [mut one, mut two]) = (locks.shard(7), std::array::from_fn(|_| HeldLocks::default()));
+        let take = |txn, key: &[u8], held: &mut HeldLocks| locks.take(shard, &mut shard.owners.lock(), 7, txn, key, held);
+        assert!(take(1, b"a", &mut one) && take(2, b"b", &mut two) && take(1, b"c", &mut one));
+        assert!(!take(2, b"c", &mut two) && take(2, b"b", &mut two));
+        locks.release(&mut one, false);
+        assert_eq!(left(&locks), (1, 1));
+        assert!(!take(1, b"b", &mut one) && take(1, b"a", &mut one));
+        locks.release(&mut two, false);
+        locks.release(&mut one, false);
+        assert_eq!(left(&locks), (0, 0));
     }
 
     #[test]
@@ -447,12 +630,12 @@ mod tests {
                     let mut held = HeldLocks::default();
                     locks.lock(txn, b"a", &mut held).unwrap();
                     assert!(done.load(Ordering::SeqCst));
-                    locks.release(held, false);
+                    locks.release(&mut held, false);
                 });
             }
             waits_for_any(&locks, 4);
             done.store(true, Ordering::SeqCst);
-            locks.release(one, false);
+            locks.release(&mut one, false);
         });
         assert!(locks.waits.lock().is_empty());
     }
@@ -474,7 +657,7 @@ mod tests {
                         if is_deadlock(locks.lock(txn, &next.to_le_bytes(), &mut held)) {
                             found.fetch_add(1, Ordering::SeqCst);
                         }
-                        locks.release(held, false);
+                        locks.release(&mut held, false);
                     });
                 }
             });
@@ -493,15 +676,15 @@ mod tests {
             waits_for_any(&locks, 1);
             let first = threads.spawn(|| {
                 let outcome = locks.lock(1, b"a", &mut one);
-                locks.release(one, false);
+                locks.release(&mut one, false);
                 outcome
             });
             waits_for_any(&locks, 2);
             // Transaction 2 ends, and 3, which has waited longer, gets the lock that 1 waits for.
-            locks.release(two, false);
+            locks.release(&mut two, false);
             let mut three = third.join().unwrap().unwrap();
             assert!(is_deadlock(locks.lock(3, b"b", &mut three)));
-            locks.release(three, false);
+            locks.release(&mut three, false);
             first.join().unwrap().unwrap();
         });
         assert!(locks.waits.lock().is_empty());
@@ -513,41 +696,23 @@ mod tests {
         let mut one = HeldLocks::default();
         locks.lock(1, b"a", &mut one).unwrap();
         let order = Mutex::new(Vec::new());
-        let came = |count| {
-            let hash = xxh3_64(b"a");
-            while find(&mut locks.shard(hash).owners.lock(), hash).unwrap().waiting.len() < count {
-                std::thread::yield_now();
-            }
-        };
         std::thread::scope(|threads| {
-            // Of these, 0 are readers.
-            for (count, txn) in [2, 3, 0, 0, 4].into_iter().enumerate() {
+            for (count, txn) in [2, 4, 3].into_iter().enumerate() {
                 let (locks, order) = (&locks, &order);
                 threads.spawn(move || {
                     let mut held = HeldLocks::default();
-                    locks.lock_hash(txn, xxh3_64(b"a"), txn != 0, &mut held).unwrap();
+                    locks.lock(txn, b"a", &mut held).unwrap();
                     order.lock().push((txn, held.after));
-                    locks.release(held, false);
+                    locks.release(&mut held, false);
                 });
-                came(count + 1);
+                waits_for_any(locks, count + 1);
             }
             // The log has the commit of 1: the next one need not wait until it is durable.
-            locks.hand_over_to_changes(&mut one, 77);
-            assert!(one.hashes.is_empty());
+            locks.committed(&one, 77);
         });
-        assert_eq!(*order.lock(), [(2, 77), (3, 0), (0, 0), (0, 0), (4, 0)]);
-        assert!(!locks.is_locked(9, b"a") && locks.holders.load(Ordering::Relaxed) == 0);
-        let mut five = HeldLocks::default();
-        locks.lock(5, b"a", &mut five).unwrap();
-        std::thread::scope(|threads| {
-            let reader = threads.spawn(|| drop(locks.wait_for(0, b"a").unwrap()));
-            came(1);
-            // A reader waits until it is durable.
-            locks.hand_over_to_changes(&mut five, 99);
-            assert_eq!(five.hashes.len(), 1);
-            locks.release(five, false);
-            reader.join().unwrap();
-        });
+        assert_eq!(*order.lock(), [(2, 77), (4, 0), (3, 0)]);
+        locks.release(&mut one, false);
+        assert_eq!(left(&locks), (0, 0));
     }
 
     #[test]
@@ -557,20 +722,20 @@ mod tests {
         locks.lock(1, b"k", &mut held).unwrap();
         assert!(locks.removing(1, b"k", &mut held));
         assert!(!locks.removing(1, b"k", &mut held));
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        assert_eq!(locks.removed_between(2, all.0, all.1), Some(b"k".to_vec()));
-        assert_eq!(locks.removed_between(1, all.0, all.1), None);
         let k: &[u8] = b"k";
+        let all = (Bound::Unbounded, Bound::Unbounded);
         let after = (Bound::Excluded(k), Bound::Unbounded);
-        assert_eq!(locks.removed_between(2, after.0, after.1), None);
-        let inverted = (Bound::Excluded(k), Bound::Excluded(k));
-        assert_eq!(locks.removed_between(2, inverted.0, inverted.1), None);
+        let seen = |txn, within, ascending| locks.removed_between(txn, within, ascending, 1);
+        assert_eq!(seen(2, all, true), [b"k".to_vec()]);
+        assert!(seen(1, all, true).is_empty() && seen(2, after, true).is_empty());
+        assert!(seen(2, (Bound::Excluded(k), Bound::Excluded(k)), true).is_empty());
         let before = locks.brought_back();
         locks.removing(1, b"l", &mut held);
+        assert_eq!([seen(2, all, true), seen(2, all, false)], [[b"k".to_vec()], [b"l".to_vec()]]);
         locks.not_removed(&mut held);
-        assert_eq!(locks.removed_between(2, after.0, after.1), None);
-        locks.release(held, true);
+        assert!(seen(2, after, true).is_empty());
+        locks.release(&mut held, true);
         assert_ne!(locks.brought_back(), before);
-        assert_eq!(locks.removed_between(2, all.0, all.1), None);
+        assert!(seen(2, all, true).is_empty());
     }
 }

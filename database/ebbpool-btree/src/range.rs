@@ -1,15 +1,14 @@
 //! Records in order of their keys.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-use crate::database::{DatabaseInner, MOST_TRIES};
+use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
-use crate::locks;
-use crate::log::TxnId;
+use crate::locks::{self, BeforeImage, Reader};
 use crate::page::cell::Value;
-use crate::tree::LongValue;
 
 /// The number of records in the first batch: about one leaf.
 const FIRST_BATCH: usize = 16;
@@ -25,7 +24,7 @@ type KeyValue = (Vec<u8>, Vec<u8>);
 /// first error.
 pub struct RecordRange<'d> {
     inner: &'d DatabaseInner,
-    txn: TxnId,
+    reader: Reader,
     /// The bounds of the part that has not been read yet.
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
@@ -45,26 +44,44 @@ enum RangeEnd {
     Back,
 }
 
+impl RangeEnd {
+    /// The order in which it reads keys.
+    fn order(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            RangeEnd::Front => a.cmp(b),
+            RangeEnd::Back => b.cmp(a),
+        }
+    }
+}
+
 /// The records of one read.
 #[derive(Default)]
 struct RecordBatch {
     records: Vec<KeyValue>,
-    bytes: usize,
-    /// There may be more after the last record.
-    more: bool,
-    /// The key after the last record, if another transaction has locked it.
-    locked: Option<Vec<u8>>,
-    /// The key after the last record, if its value is to be read without the leaf's latch.
-    long: Option<(Vec<u8>, LongValue)>,
+    /// Keys to be looked up one by one, without the latch of a leaf: their values are long, or other transactions have changed or
+    /// removed them.
+    open: Vec<Vec<u8>>,
+    /// The key with which it ends, if there may be more after it.
+    last: Option<Vec<u8>>,
+}
+
+impl RecordBatch {
+    /// Ends it with a key.
+    fn cut(&mut self, end: RangeEnd, last: Vec<u8>) {
+        let is_within = |key: &[u8]| !is_beyond(end, key, Bound::Included(&last));
+        self.records.retain(|(key, _)| is_within(key));
+        self.open.retain(|key| is_within(key));
+        self.last = Some(last);
+    }
 }
 
 impl<'d> RecordRange<'d> {
-    pub(crate) fn new<K: AsRef<[u8]>>(inner: &'d DatabaseInner, txn: TxnId, bounds: impl RangeBounds<K>) -> Self {
+    pub(crate) fn new<K: AsRef<[u8]>>(inner: &'d DatabaseInner, reader: Reader, bounds: impl RangeBounds<K>) -> Self {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (from, to) = (owned(bounds.start_bound()), owned(bounds.end_bound()));
         RecordRange {
             inner,
-            txn,
+            reader,
             exhausted: locks::is_empty(slice(&from), slice(&to)),
             from,
             to,
@@ -89,86 +106,91 @@ impl<'d> RecordRange<'d> {
             RangeEnd::Front => self.front_size,
             RangeEnd::Back => self.back_size,
         };
-        let batch = self.read_whole(end, size)?;
+        let mut batch = self.read_whole(end, size)?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for key in std::mem::take(&mut batch.open) {
+            let Some(value) = self.inner.get(self.reader, &key)? else { continue };
+            bytes += key.len() + value.len();
+            found.push((key, value));
+            if bytes >= MOST_BYTES {
+                batch.cut(end, found[found.len() - 1].0.clone());
+                break;
+            }
+        }
+        if !found.is_empty() {
+            batch.records.extend(found);
+            // The sort is stable: of a key that was removed after it was read its value remains.
+            batch.records.sort_by(|(a, _), (b, _)| end.order(a, b));
+            batch.records.dedup_by(|(a, _), (b, _)| a == b);
+        }
         let larger = (size * 2).min(MOST_RECORDS.max(size));
-        self.exhausted = !batch.more;
-        let last = batch.records.last().map(|(key, _)| key.clone());
+        self.exhausted = batch.last.is_none();
+        let last = batch.last.map_or(Bound::Unbounded, Bound::Excluded);
         match end {
             RangeEnd::Front => {
                 self.front_size = larger;
-                self.from = last.map_or(Bound::Unbounded, Bound::Excluded);
+                self.from = last;
                 self.front.extend(batch.records);
             }
             RangeEnd::Back => {
                 self.back_size = larger;
-                self.to = last.map_or(Bound::Unbounded, Bound::Excluded);
+                self.to = last;
                 self.back.extend(batch.records);
             }
         }
         Ok(())
     }
 
-    /// Reads a batch that misses no key which another transaction may restore. It has at least one record,
-    /// if there are any.
+    /// Reads a batch that misses no key which other transactions have removed and may restore.
     fn read_whole(&self, end: RangeEnd, mut size: usize) -> Result<RecordBatch, DatabaseError> {
         let locks = &self.inner.locks;
-        let mut tries = 0;
-        let mut lock = None;
         loop {
             let brought_back = locks.brought_back();
-            let mut batch = self.read(end, size, tries < MOST_TRIES)?;
-            if batch.records.is_empty()
-                && let Some((key, long)) = batch.long.take()
-            {
-                let Some(value) = self.inner.read_long(&key, long)? else {
-                    tries += 1;
-                    continue;
-                };
-                batch.records.push((key, value));
+            let mut batch = self.read(end, size)?;
+            let removed = self.removed(end, &batch, size);
+            if locks.brought_back() != brought_back {
+                // A smaller batch leaves other transactions less time to interfere.
+                size = (size / 2).max(1);
+                continue;
             }
-            // While it waits it has no lock that a transaction may wait for.
-            drop(lock.take());
-            if let Some(key) = batch.locked.as_ref().filter(|_| batch.records.is_empty()) {
-                lock = Some(self.inner.wait_for(self.txn, key)?);
-            } else if let Some(key) = self.missing(end, &batch) {
-                lock = Some(self.inner.wait_for(self.txn, &key)?);
-            } else if locks.brought_back() == brought_back {
-                return Ok(batch);
+            if removed.len() == size {
+                batch.cut(end, removed[size - 1].clone());
             }
-            // A smaller batch leaves other transactions less time to interfere.
-            size = (size / 2).max(1);
+            if !removed.is_empty() {
+                batch.open.extend(removed);
+                batch.open.sort_by(|a, b| end.order(a, b));
+                batch.open.dedup();
+            }
+            return Ok(batch);
         }
     }
 
-    /// Stops at a long value if it `may_wait` to be read later.
-    fn read(&self, end: RangeEnd, size: usize, may_wait: bool) -> Result<RecordBatch, DatabaseError> {
-        let (inner, txn) = (self.inner, self.txn);
+    fn read(&self, end: RangeEnd, size: usize) -> Result<RecordBatch, DatabaseError> {
+        let (inner, reader) = (self.inner, self.reader);
         let (near, far) = match end {
             RangeEnd::Front => (slice(&self.from), slice(&self.to)),
             RangeEnd::Back => (slice(&self.to), slice(&self.from)),
         };
-        let mut batch = RecordBatch::default();
+        let (mut batch, mut bytes) = (RecordBatch::default(), 0);
         let _admitted = inner.tree.admission.enter();
         let mut each = |key: &[u8], value: Value<'_>| {
             if is_beyond(end, key, far) {
                 return Ok(ControlFlow::Break(()));
             }
-            if inner.locks.is_locked(txn, key) {
-                batch.locked = Some(key.to_vec());
-                batch.more = true;
-                return Ok(ControlFlow::Break(()));
+            match inner.locks.before(reader, key) {
+                Some(BeforeImage::ABSENT) => return Ok(ControlFlow::Continue(())),
+                None if inner.tree.long(value)?.is_none() => {
+                    let value = inner.tree.read_value(value)?;
+                    bytes += key.len() + value.len();
+                    batch.records.push((key.to_vec(), value));
+                }
+                _ => batch.open.push(key.to_vec()),
             }
-            if may_wait && let Some(long) = inner.tree.long(value)? {
-                batch.long = Some((key.to_vec(), long));
-                batch.more = true;
-                return Ok(ControlFlow::Break(()));
-            }
-            let value = inner.tree.read_value(value)?;
-            batch.bytes += key.len() + value.len();
-            batch.records.push((key.to_vec(), value));
-            batch.more = batch.records.len() >= size || batch.bytes >= MOST_BYTES;
-            Ok(match batch.more {
-                true => ControlFlow::Break(()),
+            Ok(match batch.records.len() + batch.open.len() >= size || bytes >= MOST_BYTES {
+                true => {
+                    batch.last = Some(key.to_vec());
+                    ControlFlow::Break(())
+                }
                 false => ControlFlow::Continue(()),
             })
         };
@@ -179,26 +201,14 @@ impl<'d> RecordRange<'d> {
         Ok(batch)
     }
 
-    /// A key between those of the batch that another transaction has removed and may restore.
-    fn missing(&self, end: RangeEnd, batch: &RecordBatch) -> Option<Vec<u8>> {
-        let last = match (batch.records.last(), batch.more) {
-            (Some((key, _)), true) => Some(Bound::Included(key.as_slice())),
-            _ => None,
-        };
-        let (mut from, to) = match end {
+    /// Keys that other transactions have removed, from this end on to that of the batch, `most` of them.
+    fn removed(&self, end: RangeEnd, batch: &RecordBatch, most: usize) -> Vec<Vec<u8>> {
+        let last = batch.last.as_deref().map(Bound::Included);
+        let within = match end {
             RangeEnd::Front => (slice(&self.from), last.unwrap_or(slice(&self.to))),
             RangeEnd::Back => (last.unwrap_or(slice(&self.from)), slice(&self.to)),
         };
-        let mut seen;
-        loop {
-            let key = self.inner.locks.removed_between(self.txn, from, to)?;
-            // A key in the batch was removed after it was read.
-            if !batch.records.iter().any(|(read, _)| *read == key) {
-                return Some(key);
-            }
-            seen = key;
-            from = Bound::Excluded(&seen);
-        }
+        self.inner.locks.removed_between(self.reader.txn, within, end == RangeEnd::Front, most)
     }
 
     fn step(&mut self, end: RangeEnd) -> Option<Result<KeyValue, DatabaseError>> {

@@ -10,11 +10,11 @@ use crate::change::Change;
 use crate::database::DatabaseInner;
 use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
-use crate::locks::{HeldLocks, Locks};
+use crate::locks::{BeforeImage, HeldLocks, Locks, Reader};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::page::ROOT;
-use crate::page::cell::{Value, most_key_bytes};
+use crate::page::cell::{Value, most_key_bytes, read_leaf_cell};
 use crate::range::RecordRange;
 use crate::rollback::{self, UnfinishedTransaction};
 use crate::sync::Ordering;
@@ -67,8 +67,18 @@ impl ChangeLogger for RecordChain<'_> {
             self.begun = true;
             self.keep_room(OF_END);
         }
-        let appended = wal.append(&Record::Update { txn: self.txn, previous: self.last, undo, changes })?;
+        let appended = wal.append(&Record::Update { txn: self.txn, previous: self.last, undo: undo.clone(), changes })?;
         self.last = Some(appended.position);
+        // Under the leaf's latch, before it has the change.
+        match undo {
+            Undo::Remove { key } => self.inner.locks.changing(key, BeforeImage::ABSENT),
+            Undo::Restore { cell } => {
+                if let Some((key, ..)) = read_leaf_cell(cell) {
+                    self.inner.locks.changing(key, BeforeImage::logged(appended.position));
+                }
+            }
+            Undo::Free { .. } | Undo::Empty => {}
+        }
         self.keep_room(appended.lsn - appended.position);
         Ok(appended.lsn)
     }
@@ -265,11 +275,11 @@ impl<'d> Transaction<'d> {
         RecordRange::new(self.inner, self.reader(), bounds)
     }
 
-    /// The transaction as which it reads: none if it was rolled back, since its own changes may be left to be undone.
-    fn reader(&self) -> TxnId {
+    /// The reader that it is: none in particular if it was rolled back, since its own changes may be left to be undone.
+    fn reader(&self) -> Reader {
         match self.ended {
-            true => 0,
-            false => self.chain.txn,
+            true => Reader::default(),
+            false => Reader { txn: self.chain.txn, after: self.held.after },
         }
     }
 
@@ -388,7 +398,7 @@ impl<'d> Transaction<'d> {
             self.ended = true;
             let _broken = self.inner.panic_guard();
             let lsn = self.append_commit().map_err(|error| self.inner.break_with("a commit failed", &error))?;
-            self.inner.locks.hand_over_to_changes(&mut self.held, lsn);
+            self.inner.locks.committed(&self.held, lsn);
             let left = UnfinishedTransaction::Freeing { pages: std::mem::take(&mut self.frees), done: 0 };
             self.inner.end(self.ended_with(left, Some((durability, lsn))))?;
         } else {

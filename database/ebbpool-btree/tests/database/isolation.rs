@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, FaultyDisk};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError};
 
 use crate::parts::{all, options, parts};
@@ -32,100 +32,151 @@ fn filled(patience: Duration, count: u32) -> Database {
     database
 }
 
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What a reader sees, which is the same from both ends, in batches of any size, and key by key. A reader that waited would do so
+/// for an hour.
+fn seen(database: &Database, numbers: u32) -> Records {
+    let records = all(database);
+    let mut reversed: Vec<_> = database.range::<&[u8]>(..).rev().map(Result::unwrap).collect();
+    reversed.reverse();
+    let at_once: Vec<_> = database.range::<&[u8]>(..).expecting(5000).map(Result::unwrap).collect();
+    let one_by_one = (0..numbers).filter_map(|number| Some((key(number), database.get(&key(number)).unwrap()?)));
+    assert!(records == reversed && records == at_once && records == one_by_one.collect::<Vec<_>>());
+    records
+}
+
 #[test]
 fn only_a_transaction_itself_sees_its_uncommitted_changes() {
     let database = filled(Duration::ZERO, 100);
+    let before = all(&database);
     let mut one = database.begin();
+    one.put(&key(3), b"newer").unwrap();
     one.put(&key(3), b"new").unwrap();
     one.put(&key(500), b"new").unwrap();
     one.delete(&key(5)).unwrap();
+    one.get_for_update(&key(7)).unwrap();
     assert_eq!(one.get(&key(3)).unwrap().unwrap(), b"new");
     assert_eq!(one.get(&key(5)).unwrap(), None);
-    let two = database.begin();
-    for number in [3, 5, 500] {
-        assert!(is_conflict(&database.get(&key(number))), "{number}");
-        assert!(is_conflict(&two.get(&key(number))), "{number}");
+    let mut two = database.begin();
+    assert!(seen(&database, 501) == before);
+    for number in [3, 5, 7, 500] {
+        assert_eq!(two.get(&key(number)).unwrap(), (number != 500).then(|| vec![7; 50]), "{number}");
+        assert!(is_conflict(&two.get_for_update(&key(number))), "{number}");
         assert!(is_conflict(&database.put(&key(number), b"")), "{number}");
         assert!(is_conflict(&database.delete(&key(number))), "{number}");
-        let at = database.range(key(number)..=key(number)).next();
-        assert!(is_conflict(&at.unwrap()), "{number}");
     }
-    assert_eq!(database.range(key(6)..key(500)).count(), 94);
+    assert!(two.range::<&[u8]>(..).map(Result::unwrap).eq(before.clone()));
     assert_eq!(one.range::<&[u8]>(..).count(), 100);
     assert_eq!(one.range::<&[u8]>(..).rev().count(), 100);
     one.rollback().unwrap();
-    assert_eq!(two.get(&key(3)).unwrap().unwrap(), [7; 50]);
-    assert_eq!(two.get(&key(500)).unwrap(), None);
-    assert_eq!(two.range::<&[u8]>(..).count(), 100);
+    assert!(seen(&database, 501) == before);
 }
 
 #[test]
 fn a_scan_ends_with_the_first_error() {
-    let database = filled(Duration::ZERO, 100);
-    let mut one = database.begin();
-    one.delete(&key(50)).unwrap();
-    let mut range = database.range::<&[u8]>(..).expecting(1000);
-    assert!(is_conflict(&range.next().unwrap()));
-    assert!(range.next().is_none() && range.next_back().is_none());
-    let before: Vec<_> = database.range::<&[u8]>(..).collect();
-    assert!(before.len() < 52 && is_conflict(before.last().unwrap()));
+    let disk = FaultyDisk::new(0);
+    let database = options().open_on(parts(&disk)).unwrap();
+    (0..1000).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
+    let mut range = database.range::<&[u8]>(..);
+    assert!(range.next().unwrap().is_ok());
+    disk.inject(Fault::failing(DiskOperation::Read, EIO).in_file("data").forever());
+    let rest: Vec<_> = range.by_ref().collect();
+    assert!(rest.len() < 999 && rest.last().unwrap().is_err());
+    assert!(rest.iter().rev().skip(1).all(Result::is_ok) && range.next().is_none() && range.next_back().is_none());
 }
 
-/// A scan waits, from either end, until the transaction has ended.
+/// Enough changes that nodes are split and merged, of short and long values, in parts of the tree and in all of it.
 #[test]
-fn scans_wait_for_keys_that_are_changed_or_removed() {
-    for (commit, backwards) in [(false, false), (false, true), (true, false), (true, true)] {
-        let database = filled(NEVER, 200);
-        let mut one = database.begin();
-        for number in 50..150 {
-            // Enough removals that nodes are merged.
-            one.delete(&key(number)).unwrap();
-        }
-        one.put(&key(1000), b"new").unwrap();
-        let ended = AtomicBool::new(false);
-        thread::scope(|threads| {
-            let scan = threads.spawn(|| {
-                let mut records = database.range::<&[u8]>(..);
-                let next = || match backwards {
-                    true => records.next_back(),
-                    false => records.next(),
-                };
-                let mut records: Vec<_> = std::iter::from_fn(next)
-                    .map(|record| {
-                        let (key, _) = record.unwrap();
-                        let number = u32::from_be_bytes(key.try_into().unwrap());
-                        (number, ended.load(Ordering::SeqCst))
-                    })
-                    .collect();
-                if backwards {
-                    records.reverse();
+fn readers_do_not_wait_for_open_transactions() {
+    const COUNT: u32 = 1000;
+    let changed = |number: u32| match number % 4 {
+        _ if number / 100 == 4 => None,
+        0 => None,
+        1 => Some(vec![1; 20_000 * usize::from(number % 100 == 1)]),
+        2 => Some(b"dirty".to_vec()),
+        _ => Some(vec![2; 300]),
+    };
+    for (from, to) in [(0, 500), (COUNT / 3, COUNT / 2), (COUNT - 10, COUNT + 500), (0, COUNT + 100)] {
+        for commit in [false, true] {
+            let database = filled(NEVER, COUNT);
+            (0..COUNT).step_by(90).for_each(|number| database.put(&key(number), &vec![number as u8; 30_000]).unwrap());
+            let before = all(&database);
+            let (mut one, numbers) = (database.begin(), from..to);
+            for (at, number) in numbers.clone().enumerate() {
+                // Others in between, which are the same afterwards.
+                one.put(&[&key(number)[..], b"x"].concat(), &[3; 100]).unwrap();
+                match changed(number) {
+                    Some(value) => one.put(&key(number), &value).unwrap(),
+                    None => _ = one.delete(&key(number)).unwrap(),
                 }
-                records
-            });
-            while !scan.is_finished() && database.stats().commits < 2 {
-                // The scan has to wait however long this takes; the commits only let time pass.
-                database.put(&key(2000), b"").unwrap();
-                database.delete(&key(2000)).unwrap();
+                if at % 300 == 69 {
+                    assert!(seen(&database, COUNT) == before, "{from}..{to}, after {at}");
+                }
             }
-            assert!(!scan.is_finished());
-            ended.store(true, Ordering::SeqCst);
-            match commit {
-                true => one.commit().unwrap(),
-                false => one.rollback().unwrap(),
+            for number in numbers.clone() {
+                assert!(one.delete(&[&key(number)[..], b"x"].concat()).unwrap());
             }
-            let seen = scan.join().unwrap();
-            let numbers: Vec<u32> = seen.iter().map(|&(number, _)| number).collect();
-            let mut expected: Vec<u32> = match commit {
-                true => (0..50).chain(150..200).collect(),
-                false => (0..200).collect(),
+            assert!(seen(&database, COUNT) == before, "{from}..{to}");
+            let expected = match commit {
+                true => {
+                    one.commit().unwrap();
+                    let others =
+                        before.into_iter().filter(|(key, _)| !numbers.clone().any(|number| *key == number.to_be_bytes()));
+                    let mut expected: Records =
+                        others.chain(numbers.clone().filter_map(|number| Some((key(number), changed(number)?)))).collect();
+                    expected.sort();
+                    expected
+                }
+                false => {
+                    one.rollback().unwrap();
+                    before
+                }
             };
-            if commit {
-                expected.push(1000);
+            assert!(seen(&database, COUNT + 500) == expected, "{from}..{to}, {commit}");
+        }
+    }
+}
+
+/// While the commit of one transaction is synced, others see what was before it; but not one that has got a key from it, and
+/// builds on it. When the commit is durable, all its changes are visible.
+#[test]
+fn a_commit_is_seen_when_it_is_durable() {
+    for hands_over in [false, true] {
+        let disk = FaultyDisk::new(0);
+        let database: &'static Database = Box::leak(Box::new(options().lock_patience(NEVER).open_on(parts(&disk)).unwrap()));
+        (0..3).for_each(|number| database.put(&key(number), b"old").unwrap());
+        let mut one = database.begin();
+        (0..3).for_each(|number| one.put(&key(number), b"new").unwrap());
+        let ours = thread::current().id();
+        disk.observe(move |io| {
+            let syncs = io.file.starts_with("log") && io.operation == DiskOperation::Sync;
+            if syncs && thread::current().id() == ours {
+                let read = thread::spawn(move || {
+                    assert!((0..3).all(|number| database.get(&key(number)).unwrap().unwrap() == b"old"));
+                    assert!(all(database).iter().all(|(_, value)| value == b"old"));
+                });
+                read.join().expect("the reader");
             }
-            let numbers: Vec<u32> = numbers.into_iter().filter(|&it| it != 2000).collect();
-            assert_eq!(numbers, expected);
-            let decided = |&(number, ended): &(u32, bool)| !(50..150).contains(&number) && number != 1000 || ended;
-            assert!(seen.iter().all(decided));
+        });
+        thread::scope(|threads| {
+            let second = hands_over.then(|| {
+                threads.spawn(|| {
+                    let mut two = database.begin();
+                    let value = two.get_for_update(&key(1)).unwrap().unwrap();
+                    assert!((0..3).all(|number| two.get(&key(number)).unwrap().unwrap() == value));
+                    assert!(two.range::<&[u8]>(..).all(|record| record.unwrap().1 == value));
+                    two.put(&key(1), b"newer").unwrap();
+                    two.rollback().unwrap();
+                    assert!((0..3).all(|number| database.get(&key(number)).unwrap().unwrap() == b"new"));
+                })
+            });
+            // It may also come later, which tests less.
+            thread::sleep(Duration::from_millis(u64::from(hands_over) * 20));
+            one.commit().unwrap();
+            disk.observe_no_more();
+            assert!((0..3).all(|number| database.get(&key(number)).unwrap().unwrap() == b"new"));
+            second.into_iter().for_each(|second| second.join().unwrap());
         });
     }
 }
