@@ -3,13 +3,15 @@
 //!
 //! Each append has a number of its own, so a list says which transactions have written it, and in which order. What is read of a key
 //! are beginnings of one list. Transactions that read what was never committed (G1a), or not the last of a transaction (G1b), or
-//! that are before each other by what they wrote and read (G0, G1c), are found, and after the power cut those that are there in part, or without
-//! one on which they depend.
+//! that are before each other by what they wrote and read (G0, G1c), are found, those that see another one and later not all of it (it is
+//! visible at once), and after the power cut those that are there in part, or without one on which they depend.
+//!
+//! Readers wait for no transaction: the thread of an open one reads beside it, which would last until the patience is over.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ebbpool::storage::FaultyDisk;
-use ebbpool_btree::{Database, DatabaseError, Durability, Transaction};
+use ebbpool_btree::{Database, DatabaseError, Durability, RecordRange, Transaction};
 
 use crate::chance::Chance;
 use crate::lives::{cut_amid, test_threads};
@@ -40,7 +42,8 @@ enum Outcome {
 #[derive(Clone, Debug)]
 enum Step {
     Append(u64, u32),
-    Read(u64, Vec<Append>),
+    /// Of one key, or of several in any order.
+    Read(Vec<(u64, Vec<Append>)>),
 }
 
 #[derive(Clone, Debug)]
@@ -70,30 +73,39 @@ fn bytes(list: &[Append]) -> Vec<u8> {
     list.iter().flat_map(|&(txn, at)| [txn, at]).flat_map(u32::to_le_bytes).collect()
 }
 
-fn step(open: &mut Transaction<'_>, chance: &mut Chance, event: &mut Event) -> Result<(), DatabaseError> {
+/// One reads, in the transaction or beside it.
+fn read(number: u64, found: Result<Option<Vec<u8>>, DatabaseError>) -> Result<Step, DatabaseError> {
+    assert!(!matches!(found, Err(DatabaseError::Conflict { .. })), "a reader has waited");
+    Ok(Step::Read(vec![(number, list(found?.as_deref()))]))
+}
+
+fn scan(range: RecordRange<'_>, chance: &mut Chance) -> Result<Step, DatabaseError> {
+    let records = if chance.one_in(2) { range.rev().collect::<Result<Vec<_>, _>>() } else { range.collect() };
+    assert!(!matches!(records, Err(DatabaseError::Conflict { .. })), "a scan has waited");
+    let records = records?;
+    let found = |number| records.iter().find(|record| record.0 == key(number)).map(|record| record.1.as_slice());
+    Ok(Step::Read((0..KEYS).map(|number| (number, list(found(number)))).collect()))
+}
+
+fn step(
+    (database, open): (&Database, &mut Transaction<'_>),
+    chance: &mut Chance,
+    (event, beside): (&mut Event, &mut Event),
+) -> Result<(), DatabaseError> {
     let number = chance.below(KEYS);
-    match chance.below(8) {
+    match chance.below(10) {
         0..4 => {
             let at = event.steps.len() as u32;
             let mut list = list(open.get_for_update(&key(number))?.as_deref());
-            event.steps.push(Step::Read(number, list.clone()));
+            event.steps.push(Step::Read(vec![(number, list.clone())]));
             list.push((event.txn, at));
             open.put(&key(number), &bytes(&list))?;
             event.steps.push(Step::Append(number, at));
         }
-        4..7 => {
-            let found = list(open.get(&key(number))?.as_deref());
-            event.steps.push(Step::Read(number, found));
-        }
-        _ => {
-            let records = open.range::<&[u8]>(..);
-            let records: Vec<(Vec<u8>, Vec<u8>)> =
-                if chance.one_in(2) { records.rev().collect::<Result<_, _>>()? } else { records.collect::<Result<_, _>>()? };
-            for number in 0..KEYS {
-                let found = records.iter().find(|record| record.0 == key(number));
-                event.steps.push(Step::Read(number, list(found.map(|record| record.1.as_slice()))));
-            }
-        }
+        4..7 => event.steps.push(read(number, open.get(&key(number)))?),
+        7 => event.steps.push(scan(open.range::<&[u8]>(..), chance)?),
+        8 => beside.steps.push(read(number, database.get(&key(number)))?),
+        _ => beside.steps.push(scan(database.range::<&[u8]>(..), chance)?),
     }
     Ok(())
 }
@@ -101,13 +113,15 @@ fn step(open: &mut Transaction<'_>, chance: &mut Chance, event: &mut Event) -> R
 /// The work of one thread, until something fails that is no conflict.
 fn work(database: &Database, seed: u64, thread: u64, history: &mut Vec<Event>) -> Result<(), DatabaseError> {
     let mut chance = Chance::new(seed * THREADS + thread);
-    for number in 0..TRANSACTIONS {
-        let txn = (number * THREADS + thread) as Txn;
-        history.push(Event { txn, steps: Vec::new(), outcome: Outcome::RolledBack });
-        let event = history.last_mut().expect("pushed");
+    let new = |number| Event { txn: (number * THREADS + thread) as Txn, steps: Vec::new(), outcome: Outcome::RolledBack };
+    // The first one is no transaction, but what the thread reads beside them.
+    history.push(Event { outcome: Outcome::Acknowledged, ..new(0) });
+    for number in 1..=TRANSACTIONS {
+        history.push(new(number));
+        let [beside, .., event] = &mut history[..] else { unreachable!("two events") };
         let mut open = database.begin();
         let steps = 1 + chance.below(5);
-        let done = (0..steps).try_for_each(|_| step(&mut open, &mut chance, event));
+        let done = (0..steps).try_for_each(|_| step((database, &mut open), &mut chance, (event, beside)));
         match done {
             Err(DatabaseError::Conflict { .. }) => open.rollback()?,
             Err(error) => return Err(error),
@@ -140,17 +154,27 @@ fn judge(history: &[Event], found: &Lists, is_durable: bool) -> Result<(), Anoma
     // Reads of others' lists: nothing that was rolled back, and all of a transaction or nothing.
     for event in history {
         let mut own: HashMap<u64, Vec<Append>> = HashMap::new();
+        let mut seen: HashSet<Txn> = HashSet::new();
         for step in &event.steps {
-            match step {
-                Step::Append(key, at) => own.entry(*key).or_default().push((event.txn, *at)),
-                Step::Read(key, list) => {
-                    let mine = own.get(key).map_or(&[][..], Vec::as_slice);
-                    let Some(others) = list.strip_suffix(mine) else {
-                        return Err(format!("transaction {} does not see its own appends to {key}: {list:?}", event.txn));
-                    };
-                    whole(others, *key, &of_txn, &appends).map_err(|what| format!("transaction {} reads {what}", event.txn))?;
+            let reads = match step {
+                Step::Append(key, at) => {
+                    own.entry(*key).or_default().push((event.txn, *at));
+                    continue;
+                }
+                Step::Read(reads) => reads,
+            };
+            for (key, list) in reads {
+                let mine = own.get(key).map_or(&[][..], Vec::as_slice);
+                let Some(others) = list.strip_suffix(mine) else {
+                    return Err(format!("transaction {} does not see its own appends to {key}: {list:?}", event.txn));
+                };
+                whole(others, *key, &of_txn, &appends).map_err(|what| format!("transaction {} reads {what}", event.txn))?;
+                let all = |txn: &&Txn| appends(of_txn[*txn], *key).iter().all(|append| others.contains(append));
+                if let Some(txn) = seen.iter().find(|txn| !all(txn)) {
+                    return Err(format!("transaction {} has seen {txn}, and not what it appends to {key}", event.txn));
                 }
             }
+            seen.extend(reads.iter().flat_map(|(_, list)| list).map(|it| it.0).filter(|&txn| txn != event.txn));
         }
     }
     for (key, list) in found {
@@ -170,24 +194,25 @@ fn longest(history: &[Event], found: &Lists) -> Result<Lists, Anomaly> {
     for event in history.iter().filter(|event| event.outcome != Outcome::RolledBack) {
         let mut own: HashMap<u64, Vec<Append>> = HashMap::new();
         for step in &event.steps {
-            let (key, list) = match step {
-                Step::Read(key, list) => {
-                    own.insert(*key, list.clone());
-                    (key, list)
+            let changed = match step {
+                Step::Read(reads) => {
+                    own.extend(reads.iter().cloned());
+                    reads.iter().map(|(key, _)| *key).collect()
                 }
                 Step::Append(key, at) => {
-                    let list = own.entry(*key).or_default();
-                    list.push((event.txn, *at));
-                    (key, &*list)
+                    own.entry(*key).or_default().push((event.txn, *at));
+                    vec![*key]
                 }
             };
-            let known = lists.entry(*key).or_default();
-            let both = known.len().min(list.len());
-            if known[..both] != list[..both] {
-                return Err(format!("key {key} had two orders: {known:?} and {list:?}"));
-            }
-            if list.len() > known.len() {
-                known.clone_from(list);
+            for key in changed {
+                let (known, list) = (lists.entry(key).or_default(), &own[&key]);
+                let both = known.len().min(list.len());
+                if known[..both] != list[..both] {
+                    return Err(format!("key {key} had two orders: {known:?} and {list:?}"));
+                }
+                if list.len() > known.len() {
+                    known.clone_from(list);
+                }
             }
         }
     }
@@ -228,10 +253,11 @@ fn order(history: &[Event], lists: &Lists) -> BTreeMap<Txn, HashSet<Txn>> {
     }
     for event in history.iter().filter(|event| event.outcome != Outcome::RolledBack) {
         for step in &event.steps {
-            if let Step::Read(_, list) = step
-                && let Some(&(writer, _)) = list.iter().rfind(|it| it.0 != event.txn)
-            {
-                add(writer, event.txn);
+            let Step::Read(reads) = step else { continue };
+            for (_, list) in reads {
+                if let Some(&(writer, _)) = list.iter().rfind(|it| it.0 != event.txn) {
+                    add(writer, event.txn);
+                }
             }
         }
     }
@@ -250,7 +276,8 @@ fn on_a_cycle(before: &BTreeMap<Txn, HashSet<Txn>>) -> Option<Txn> {
     }
 }
 
-/// Checks that what is there are whole transactions, those that were acknowledged, and those on which these depend.
+/// Checks that what is there are whole transactions, those that were acknowledged, and those on which these depend. What one has read
+/// that has ended, or what was read beside all transactions, was durable.
 fn survivors(
     history: &[Event],
     found: &Lists,
@@ -275,7 +302,8 @@ fn survivors(
         lost.insert(event.txn);
     }
     let appended = |txn: &Txn| found.values().flatten().any(|it| it.0 == *txn);
-    for (txn, firsts) in before.iter().filter(|(txn, _)| appended(txn)) {
+    let ended = |txn: &Txn| history.iter().any(|event| event.txn == *txn && event.outcome == Outcome::Acknowledged);
+    for (txn, firsts) in before.iter().filter(|(txn, _)| appended(txn) || is_durable && ended(txn)) {
         if let Some(first) = firsts.intersection(&lost).next() {
             return Err(format!("transaction {txn} is there, and {first} before it is lost"));
         }
@@ -340,7 +368,7 @@ fn histories_are_read_committed() {
 fn anomalies_are_found() {
     use Outcome::{Acknowledged, RolledBack, Unknown};
     let event = |txn, outcome, steps: &[Step]| Event { txn, steps: steps.to_vec(), outcome };
-    let read = |key, list: &[Append]| Step::Read(key, list.to_vec());
+    let read = |key, list: &[Append]| Step::Read(vec![(key, list.to_vec())]);
     let append = |key, at| Step::Append(key, at);
     let found = |lists: &[&[Append]]| (0..).zip(lists.iter().map(|list| list.to_vec())).collect::<BTreeMap<_, _>>();
     let (one, two) = ((1, 0), (2, 0));
@@ -348,7 +376,7 @@ fn anomalies_are_found() {
     assert_eq!(judge(&sound, &found(&[&[one, two]]), true), Ok(()));
     assert_eq!(judge(&sound, &found(&[&[one]]), true), Ok(()));
     assert_eq!(judge(&sound, &found(&[&[]]), false), Ok(()));
-    let wrong: [(&str, Vec<Event>, Lists); 9] = [
+    let wrong: [(&str, Vec<Event>, Lists); 11] = [
         ("acknowledged", sound.to_vec(), found(&[&[]])),
         ("two orders", sound.to_vec(), found(&[&[two]])),
         ("G1a", vec![event(1, RolledBack, &[append(0, 0)]), event(2, Acknowledged, &[read(0, &[one])])], found(&[])),
@@ -373,6 +401,19 @@ fn anomalies_are_found() {
                 event(2, Acknowledged, &[append(1, 0), read(0, &[one]), append(0, 1)]),
             ],
             found(&[&[one, (2, 1)], &[two, (1, 1)]]),
+        ),
+        (
+            "has seen 1",
+            vec![
+                event(1, Acknowledged, &[append(0, 0), append(1, 1)]),
+                event(2, Acknowledged, &[read(0, &[one]), read(1, &[])]),
+            ],
+            found(&[&[one], &[(1, 1)]]),
+        ),
+        (
+            "before it is lost",
+            vec![event(1, Unknown, &[append(0, 0)]), event(2, Acknowledged, &[read(0, &[one])])],
+            found(&[&[]]),
         ),
         ("own appends", vec![event(1, Acknowledged, &[append(0, 0), read(0, &[])])], found(&[&[one]])),
         ("1 of the 2 appends", vec![event(1, Unknown, &[append(0, 0), append(1, 1)])], found(&[&[one], &[]])),
