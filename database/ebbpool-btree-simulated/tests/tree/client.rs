@@ -53,6 +53,12 @@ fn sleep(microseconds: u64) {
     }
 }
 
+/// Readers wait for no transaction.
+fn without_waiting<T>(outcome: Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+    assert!(!matches!(outcome, Err(DatabaseError::Conflict { .. })), "a reader has waited for a transaction");
+    outcome
+}
+
 impl Client {
     /// Checks that the faults so far explain an error of the database.
     fn judge(&self, error: &DatabaseError) -> Result<(), StopReason> {
@@ -116,8 +122,8 @@ impl Client {
     fn get(&self, key: u64) -> Result<(), StopReason> {
         let key = self.case.key(key);
         let since = self.model.now();
-        match self.database.get(&key) {
-            Ok(found) => self.model.check_get(&key, found.map(Arc::new).as_ref(), since),
+        match without_waiting(self.database.get(&key)) {
+            Ok(found) => self.model.check_get(&key, found.map(Arc::new).as_ref(), since, self.is_synced()),
             Err(error) => self.judge(&error)?,
         }
         Ok(())
@@ -132,11 +138,11 @@ impl Client {
             true => range.rev().collect(),
             false => range.collect(),
         };
-        match found {
+        match without_waiting(found) {
             Ok(found) => {
                 let records = found.into_iter().map(|(key, value)| (key, Arc::new(value)));
                 let records: Records = records.collect();
-                self.model.check_scan(&records, |key| *key >= from && *key < to, since);
+                self.model.check_scan(&records, |key| *key >= from && *key < to, since, self.is_synced());
             }
             Err(error) => self.judge(&error)?,
         }
@@ -173,9 +179,13 @@ impl Client {
         Ok(())
     }
 
+    fn is_synced(&self) -> bool {
+        self.case.durability == Durability::Synced
+    }
+
     fn commit(&self, transaction: Transaction<'_>, effects: Effects) -> Result<(), StopReason> {
         // A transaction without changes writes no log, and so says nothing of a commit before it that failed.
-        let durable = self.case.durability == Durability::Synced && !effects.is_empty();
+        let durable = self.is_synced() && !effects.is_empty();
         let number = self.model.commit(effects);
         match transaction.commit() {
             Ok(()) => {
@@ -220,7 +230,7 @@ impl Client {
             Operation::Get { key } => {
                 let key = self.case.key(key);
                 let since = self.model.now();
-                let found = transaction.get(&key)?.map(Arc::new);
+                let found = without_waiting(transaction.get(&key))?.map(Arc::new);
                 self.check_own(&key, found.as_ref(), effects, since);
             }
             Operation::GetForUpdate { key } => {
@@ -239,7 +249,8 @@ impl Client {
     fn check_own(&self, key: &[u8], found: Option<&Value>, effects: &Effects, since: u64) {
         match effects.get(key) {
             Some(own) => assert!(own.as_ref() == found, "key {key:?} is not as its own transaction left it"),
-            None => self.model.check_get(key, found, since),
+            // It may have got a lock from a transaction whose commit is not durable yet.
+            None => self.model.check_get(key, found, since, false),
         }
     }
 

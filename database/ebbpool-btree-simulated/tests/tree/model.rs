@@ -163,7 +163,8 @@ impl Model {
         allowed
     }
 
-    pub fn check_get(&self, key: &[u8], found: Option<&Value>, since: u64) {
+    /// Checks the result of a read that began at `since`. If `is_durable`, the commit survives every crash that it has seen.
+    pub fn check_get(&self, key: &[u8], found: Option<&Value>, since: u64, is_durable: bool) {
         let mut state = self.state();
         state.tally.reads += 1;
         let allowed = Self::allowed(&state, key, since);
@@ -173,10 +174,17 @@ impl Model {
             brief(found),
             allowed.iter().map(|value| brief(value.as_ref())).collect::<Vec<_>>()
         );
+        if is_durable && state.base.get(key) != found {
+            let mut seen =
+                state.commits.iter_mut().filter(|it| it.effects.get(key).is_some_and(|value| value.as_ref() == found));
+            if let (Some(commit), None) = (seen.next(), seen.next()) {
+                commit.durable = true;
+            }
+        }
     }
 
     /// Checks the result of a scan of the keys for which `covers` returns true.
-    pub fn check_scan(&self, found: &Records, covers: impl Fn(&Key) -> bool, since: u64) {
+    pub fn check_scan(&self, found: &Records, covers: impl Fn(&Key) -> bool, since: u64, is_durable: bool) {
         let mut keys: Vec<Key> = {
             let state = self.state();
             let changed = state.commits.iter().flat_map(|commit| commit.effects.keys());
@@ -186,7 +194,7 @@ impl Model {
         keys.sort_unstable();
         keys.dedup();
         for key in keys.iter().filter(|key| covers(key)) {
-            self.check_get(key, found.get(key), since);
+            self.check_get(key, found.get(key), since, is_durable);
         }
         self.state().tally.scans += 1;
     }
