@@ -11,6 +11,7 @@ mod lines;
 mod load;
 mod open;
 mod put;
+mod stats;
 
 use ebbpool_lab::schema::ResultSchema;
 
@@ -19,8 +20,8 @@ use args::{DbArgs, DbCommand};
 use error::DbError;
 
 /// The schemas of the subcommands that print JSON.
-pub(crate) fn schemas() -> [ResultSchema; 2] {
-    [bench::schema(), check::schema()]
+pub(crate) fn schemas() -> [ResultSchema; 3] {
+    [bench::schema(), check::schema(), stats::schema()]
 }
 
 /// Runs one of the subcommands.
@@ -32,6 +33,7 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
         DbCommand::Dump(args) => dump::dump(args),
         DbCommand::Backup(args) => backup::backup(args),
         DbCommand::Check(args) => check::check(args),
+        DbCommand::Stats(args) => stats::stats(args),
         DbCommand::Bench(args) => bench::bench(args),
     };
     done.map_err(|error| match error {

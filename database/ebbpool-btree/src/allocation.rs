@@ -78,6 +78,20 @@ impl Allocation {
         Ok(count)
     }
 
+    /// How many pages are in use.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub(crate) fn used(&self, pool: &Pool) -> Result<u64, DatabaseError> {
+        let mapped = *self.mapped.lock();
+        let mut count = 0;
+        for map in self.maps.below(mapped) {
+            count += self.read_map(pool, map)?.map_or(0, |used| used.len() as u64);
+        }
+        Ok(count)
+    }
+
     /// The pages that a map marks as in use; nothing if there is no map.
     fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
         let payload = pool.of_class(class::MAP).fix_read(map)?;

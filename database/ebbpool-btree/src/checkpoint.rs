@@ -46,7 +46,7 @@ pub(crate) struct CompletedCheckpoint {
 
 impl CompletedCheckpoint {
     /// True if another checkpoint would have nothing to do when the log ends here.
-    fn covers_all(self, log_end: Lsn) -> bool {
+    pub(crate) fn covers_all(self, log_end: Lsn) -> bool {
         self.end == log_end && self.covered == self.position
     }
 }

@@ -22,6 +22,7 @@ use crate::overlay::OverlayPages;
 use crate::page::ROOT;
 use crate::page::cell::{Value, read_leaf_cell};
 use crate::range::RecordRange;
+use crate::recovery::RecoveryStats;
 use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 use crate::transaction::Transaction;
 use crate::tree::{LongValue, Tree};
@@ -59,6 +60,10 @@ pub struct DatabaseStats {
     pub checkpoint_failure: Option<String>,
     /// The oldest transaction with changes that has not ended, if there is one.
     pub oldest_transaction: Option<OpenTransaction>,
+    /// Pages of the file, those that are free included.
+    pub pages: u64,
+    /// The recovery with which it was opened.
+    pub recovery: RecoveryStats,
 }
 
 /// A transaction that keeps the log from becoming shorter.
@@ -143,6 +148,7 @@ pub(crate) struct DatabaseInner {
     pub(crate) live: LiveTransactions,
     pub(crate) durability: Durability,
     pub(crate) checkpoints: Checkpoints,
+    recovery: RecoveryStats,
     pub(crate) commits: AtomicU64,
     pub(crate) rollbacks: AtomicU64,
     next_txn: AtomicU64,
@@ -180,13 +186,20 @@ impl LiveTransactions {
 }
 
 impl DatabaseInner {
-    pub(crate) fn new(tree: Tree, locks: Locks, durability: Durability, checkpoints: Checkpoints, first_txn: TxnId) -> Self {
+    pub(crate) fn new(
+        tree: Tree,
+        locks: Locks,
+        durability: Durability,
+        (checkpoints, recovery): (Checkpoints, RecoveryStats),
+        first_txn: TxnId,
+    ) -> Self {
         DatabaseInner {
             tree,
             locks,
             live: LiveTransactions::default(),
             durability,
             checkpoints,
+            recovery,
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
             next_txn: AtomicU64::new(first_txn),
@@ -590,7 +603,30 @@ impl Database {
                 age: since.elapsed(),
                 log_bytes: inner.tree.wal.end_lsn().saturating_sub(first),
             }),
+            pages: inner.tree.pool.pages(),
+            recovery: inner.recovery,
         }
+    }
+
+    /// The number of pages that are free, from the allocation maps, of which each covers some ten thousand pages. New records
+    /// use them.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// database.put(b"long", &[1; 100_000])?;
+    /// database.delete(b"long")?;
+    /// assert!(database.free_pages()? > 20);
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Errors of the pool, and [`DatabaseError::Corrupt`].
+    pub fn free_pages(&self) -> Result<u64, DatabaseError> {
+        let Tree { allocation, pool, admission, .. } = &self.inner.tree;
+        let _admitted = admission.enter();
+        Ok(pool.pages().saturating_sub(allocation.used(pool)?))
     }
 
     /// Takes a checkpoint and closes the database. One that is open read-only is only closed.

@@ -53,6 +53,7 @@ pub use log::LogFile;
 pub use options::{DatabaseOptions, DatabaseParts, Durability};
 pub use page::class::PAGE_CLASSES;
 pub use range::RecordRange;
+pub use recovery::RecoveryStats;
 pub use transaction::Transaction;
 pub use tree::TreeShape;
 

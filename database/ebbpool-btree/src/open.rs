@@ -18,9 +18,11 @@ use crate::overlay::OverlayPages;
 use crate::page::META;
 use crate::page::meta::FORMAT;
 use crate::recovery::{self, Analysis};
+use crate::sync::Instant;
 use crate::tree::Tree;
 
 pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result<Database, DatabaseError> {
+    let begin = Instant::now();
     let opened = OpenedLog::find_or_create(&options, &files)?;
     let page_size = opened.identity.page_size as usize;
     let wal = Arc::new(opened.wal);
@@ -60,17 +62,19 @@ pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result
     let locks = Locks::new(options.patience);
     if let Some(pages) = read_only_state {
         let log_end = wal.end_lsn();
-        let skipped = opened.analysis.recover_readable(&tree);
+        let (mut done, skipped) = opened.analysis.recover_readable(&tree);
+        done.time = begin.elapsed();
         let lost = ReadOnlyState::new(&wal, log_end, pages, skipped);
         let checkpoints = checkpoints(false);
-        let inner = DatabaseInner::new(tree, locks, options.durability, checkpoints, first_txn);
+        let inner = DatabaseInner::new(tree, locks, options.durability, (checkpoints, done), first_txn);
         return Ok(Database::new(Arc::new(inner.with_read_only_state(lost)), None));
     }
-    let done = opened.analysis.recover(&tree)?;
+    let mut done = opened.analysis.recover(&tree)?;
+    done.time = begin.elapsed();
     let checkpoints = checkpoints(background);
-    let inner = DatabaseInner::new(tree, locks, options.durability, checkpoints, first_txn);
+    let inner = DatabaseInner::new(tree, locks, options.durability, (checkpoints, done), first_txn);
     let inner = Arc::new(inner);
-    if !done.is_empty() {
+    if !done.is_nothing() {
         inner.checkpoint()?;
     }
     let checkpointer = Checkpointer::start(&inner)?;

@@ -5,8 +5,9 @@
 //! the code that rolls back while the database runs (Mohan et al. 1992).
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use ebbpool::{Damage, HEADER_BYTES, Lsn};
+use ebbpool::{Damage, HEADER_BYTES, Log, Lsn};
 
 use crate::change::{Change, Content};
 use crate::checkpoint::CompletedCheckpoint;
@@ -38,17 +39,22 @@ pub(crate) struct Analysis {
     unlogged: HashMap<u64, TxnId>,
 }
 
-/// Counters of a recovery.
+/// What the recovery did with which a database was opened. After a database was closed it is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RecoveryCounts {
+#[non_exhaustive]
+pub struct RecoveryStats {
+    /// Bytes of the log since the last checkpoint.
+    pub log_bytes: u64,
     /// Pages changed, each as often as a record changed it.
-    pub(crate) redone: u64,
-    /// Transactions rolled back.
-    pub(crate) losers: u64,
+    pub redone: u64,
+    /// Transactions that had not committed, and were rolled back.
+    pub rolled_back: u64,
     /// Their changes.
-    pub(crate) undone: u64,
-    /// Transactions whose pages were freed.
-    pub(crate) freeing: u64,
+    pub undone: u64,
+    /// Committed transactions whose old values were still to be freed.
+    pub freeing: u64,
+    /// How long opening took, without the checkpoint that follows a recovery.
+    pub time: Duration,
 }
 
 impl Analysis {
@@ -142,25 +148,26 @@ impl Analysis {
     /// # Errors
     ///
     /// Errors of the pool, the log and the tree. Recovery may be repeated after an error.
-    pub(crate) fn recover(self, tree: &Tree) -> Result<RecoveryCounts, DatabaseError> {
+    pub(crate) fn recover(self, tree: &Tree) -> Result<RecoveryStats, DatabaseError> {
         let _span = tracing::info_span!("recovery").entered();
         self.check_age(tree)?;
-        let mut done = RecoveryCounts { redone: self.redo(tree)?, ..RecoveryCounts::default() };
+        let mut done = self.counts(&tree.wal);
+        done.redone = self.redo(tree)?;
         let is_loser = |txn| matches!(self.open.get(txn), Some(UnfinishedTransaction::Loser { .. }));
         let may_be_missing = |page| self.unlogged.get(&page).is_some_and(is_loser);
         tree.allocation.begin(&tree.pool, &may_be_missing)?;
         for (txn, mut state) in self.open {
             match state.is_rollback() {
-                true => done.losers += 1,
+                true => done.rolled_back += 1,
                 false => done.freeing += 1,
             }
             done.undone += state.finish(tree, txn)?;
         }
-        if !done.is_empty() {
+        if !done.is_nothing() {
             tracing::info!(
                 records = self.records,
                 redone = done.redone,
-                losers = done.losers,
+                losers = done.rolled_back,
                 undone = done.undone,
                 freeing = done.freeing,
                 "recovered"
@@ -169,10 +176,20 @@ impl Analysis {
         Ok(done)
     }
 
+    /// What there is to do, before anything is done.
+    fn counts(&self, wal: &Wal) -> RecoveryStats {
+        let end = wal.end_lsn();
+        let since = match self.checkpoint {
+            Some(checkpoint) if checkpoint.covers_all(end) => end,
+            _ => self.redo_from.max(wal.begin()),
+        };
+        RecoveryStats { log_bytes: end.saturating_sub(since), ..RecoveryStats::default() }
+    }
+
     /// Restores the state of a database that is open read-only at the end of the log: skips the steps that fail, and returns
-    /// their number.
-    pub(crate) fn recover_readable(self, tree: &Tree) -> u64 {
-        let mut skipped = 0;
+    /// their number too.
+    pub(crate) fn recover_readable(self, tree: &Tree) -> (RecoveryStats, u64) {
+        let (mut done, mut skipped) = (self.counts(&tree.wal), 0);
         let mut skip = |error: DatabaseError| {
             tracing::warn!(%error, "a step of recovery is left out");
             skipped += 1;
@@ -182,27 +199,33 @@ impl Analysis {
             // The log lacks earlier changes, without which later ones cannot be applied to a page.
             false => skip(DatabaseError::LogDamaged { position: self.redo_from, durable: tree.wal.begin() }),
             true => {
-                if let Err(error) = self.redo_each(tree, &mut |error| {
+                let redone = self.redo_each(tree, &mut |error| {
                     skip(error);
                     Ok(())
-                }) {
-                    skip(error);
+                });
+                match redone {
+                    Ok(redone) => done.redone = redone,
+                    Err(error) => skip(error),
                 }
             }
         }
         // A rollback may allocate pages, so the allocation has to know the free ones.
         if let Err(error) = tree.allocation.begin(&tree.pool, &|_| true) {
             skip(error);
-            return skipped;
+            return (done, skipped);
         }
         for (txn, state) in self.open {
-            if let UnfinishedTransaction::Loser { mut from } = state
-                && let Err(error) = rollback::roll_back(tree, txn, &mut from, None)
-            {
-                skip(error);
+            let UnfinishedTransaction::Loser { mut from } = state else {
+                done.freeing += 1;
+                continue;
+            };
+            done.rolled_back += 1;
+            match rollback::roll_back(tree, txn, &mut from, None) {
+                Ok(undone) => done.undone += undone,
+                Err(error) => skip(error),
             }
         }
-        skipped
+        (done, skipped)
     }
 
     /// Checks that no page on which all else depends is ahead of the log. The first page has the LSN of the
@@ -285,9 +308,10 @@ fn as_cut_log(error: ebbpool::PoolError) -> DatabaseError {
     }
 }
 
-impl RecoveryCounts {
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == RecoveryCounts::default()
+impl RecoveryStats {
+    /// Whether nothing was changed.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.redone + self.rolled_back + self.freeing == 0
     }
 }
 

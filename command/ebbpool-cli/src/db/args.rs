@@ -19,7 +19,8 @@ Examples:
   ebbpool db put my.db < my.tsv
   ebbpool db get my.db apple
   ebbpool db dump my.db
-  ebbpool db check my.db")]
+  ebbpool db check my.db
+  ebbpool db stats my.db")]
 pub(crate) struct DbArgs {
     #[command(subcommand)]
     pub(crate) command: DbCommand,
@@ -70,6 +71,12 @@ Examples:
   ebbpool db check my.db --read-only
   ebbpool db check my.db --format json")]
     Check(CheckArgs),
+    /// Print sizes, free pages, and whether it was closed; changes no byte
+    #[command(after_help = "\
+Examples:
+  ebbpool db stats my.db
+  ebbpool db stats my.db --format json")]
+    Stats(StatsArgs),
     /// Run a workload and measure it: the CFDC paper's, or one of YCSB's
     #[command(after_help = "\
 Examples:
@@ -217,6 +224,16 @@ pub(crate) struct CheckArgs {
     pub(crate) format: RunFormat,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct StatsArgs {
+    /// The database, which no other process has open
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
 }
 
 const CFDC: &str = "Workload cfdc (DaMoN 2009, section 4.2)";

@@ -24,7 +24,8 @@ use crate::shared_args::RunFormat;
 use loaded_records::LoadedRecords;
 use operations::operations;
 use recorder::WorkloadRecorder;
-use report::{BenchReport, FileSizes, WrittenBytes};
+pub(super) use report::FileSizes;
+use report::{BenchReport, WrittenBytes};
 use workers::{WorkloadResult, WorkloadRun};
 
 pub(super) fn schema() -> ResultSchema {
@@ -174,7 +175,7 @@ impl BenchStatistics<'_> {
 
 impl FileSizes {
     /// The lengths of the files of the database at this path.
-    fn for_path(path: &Path) -> Self {
+    pub(in crate::db) fn for_path(path: &Path) -> Self {
         let length = |file: &PathBuf| file.metadata().map_or(0, |found| found.len());
         let paths = DatabasePaths::new(path);
         FileSizes {

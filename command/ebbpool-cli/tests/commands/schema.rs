@@ -102,6 +102,7 @@ const OUTPUTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("db check", &["db", "check", "a.db"]),
+    ("db stats", &["db", "stats", "a.db"]),
     #[cfg(target_os = "linux")]
     ("sqlite status", &["sqlite", "status", "home.db"]),
     #[cfg(target_os = "linux")]

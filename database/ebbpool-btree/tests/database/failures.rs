@@ -339,6 +339,35 @@ fn changes_wait_for_a_checkpoint_while_the_log_is_long() {
 }
 
 #[test]
+fn the_statistics_say_what_recovery_had_to_do() {
+    let disk = FaultyDisk::new(0);
+    let database = open(&disk).unwrap();
+    database.put(b"long", &[1; 20_000]).unwrap();
+    database.delete(b"long").unwrap();
+    let free = database.free_pages().unwrap();
+    assert!(free > 35 && free < database.stats().pages, "{free}");
+    database.close().unwrap();
+    let read_only = || options().read_only(true).open_on(parts(&disk)).unwrap();
+    assert_eq!(read_only().stats().recovery.log_bytes, 0);
+    let database = open(&disk).unwrap();
+    let mut one = database.begin();
+    one.put(b"a", b"1").unwrap();
+    one.put(b"b", b"1").unwrap();
+    database.put(b"c", b"1").unwrap();
+    std::mem::forget(one);
+    drop(database);
+    for database in [read_only(), open(&disk).unwrap()] {
+        let stats = database.stats();
+        let recovery = stats.recovery;
+        assert!(recovery.log_bytes > 100 && recovery.redone > 2, "{recovery:?}");
+        assert_eq!((recovery.rolled_back, recovery.undone), (1, 2));
+        assert_eq!(database.free_pages().unwrap(), free);
+        database.close().unwrap();
+    }
+    assert_eq!(open(&disk).unwrap().stats().recovery.rolled_back, 0);
+}
+
+#[test]
 fn the_oldest_open_transaction_is_in_the_statistics() {
     let disk = FaultyDisk::new(0);
     let database = open(&disk).unwrap();

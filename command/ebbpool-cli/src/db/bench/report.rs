@@ -1,6 +1,7 @@
 //! The report on a workload.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ebbpool_cost::ByteSize;
 use schemars::JsonSchema;
@@ -109,7 +110,7 @@ pub(super) struct WrittenBytes {
 
 /// Bytes of the database's files.
 #[derive(Clone, Copy, Default, Serialize, JsonSchema)]
-pub(super) struct FileSizes {
+pub(in crate::db) struct FileSizes {
     pub(super) pages: u64,
     pub(super) log: u64,
     pub(super) double_write: u64,
@@ -118,6 +119,13 @@ pub(super) struct FileSizes {
 impl WrittenBytes {
     pub(super) fn all(&self) -> u64 {
         self.pages + self.log + self.double_write
+    }
+}
+
+impl fmt::Display for FileSizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [pages, log, double_write] = [self.pages, self.log, self.double_write].map(ByteSize::new);
+        write!(f, "pages {pages}, log {log}, double write {double_write}")
     }
 }
 
@@ -158,16 +166,7 @@ impl BenchReport {
         let amplification = self.write_amplification;
         row("write amplification", amplification.map_or_else(|| "-".into(), |written| format!("{written:.2}")));
         row("last checkpoint", format!("{} dirty pages, {:.2} s", self.dirty_left, self.last_checkpoint_seconds));
-        let files = self.files;
-        row(
-            "files",
-            format!(
-                "pages {}, log {}, double write {}",
-                ByteSize::new(files.pages),
-                ByteSize::new(files.log),
-                ByteSize::new(files.double_write)
-            ),
-        );
+        row("files", self.files.to_string());
         if self.conflicts > 0 {
             row("tried again", self.conflicts.to_string());
         }
