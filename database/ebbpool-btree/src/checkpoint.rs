@@ -3,23 +3,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbpool::{Log, Lsn};
+use ebbpool::{Log, Lsn, Unit};
 
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
 use crate::log::{FIRST, LogCopy, Position, Record, TxnId};
-use crate::recovery;
+use crate::recovery::{self, MICROS_PER_BYTE};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// How long the checkpoint thread pauses before it goes on with the work of ended transactions.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
+/// After this many bytes of log the time that a recovery would take is estimated again.
+const ESTIMATE_EVERY: u64 = 4096;
+
+/// What reading and writing a page is assumed to take where the pool does not measure it, in µs.
+const UNKNOWN_PAGE_MICROS: f64 = 100.0;
+
 /// When checkpoints are due, and their results.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// Bytes of log after which one is due.
     every: u64,
+    /// The longest time that a recovery is to take, if there is one.
+    within: Option<Duration>,
+    /// What a byte of log takes of it.
+    micros_per_byte: f64,
+    /// The log's end when that time was estimated last, and the estimate for what the next checkpoint saves, in µs.
+    estimated_at: AtomicU64,
+    estimate: AtomicU64,
+    /// Pages that the pool had written after the latest one.
+    written: AtomicU64,
     /// The log's end when the latest attempt began.
     tried_at: AtomicU64,
     /// The latest checkpoint. The thread that takes one holds the mutex, so that there is one at a time.
@@ -73,9 +88,20 @@ pub(crate) struct Checkpointer {
 
 impl Checkpoints {
     /// `latest` is the latest checkpoint in the log, if any.
-    pub(crate) fn new(every: u64, background: bool, log_end: Lsn, latest: Option<CompletedCheckpoint>) -> Self {
+    pub(crate) fn new(
+        every: u64,
+        (within, micros_per_byte): (Option<Duration>, f64),
+        background: bool,
+        log_end: Lsn,
+        latest: Option<CompletedCheckpoint>,
+    ) -> Self {
         Checkpoints {
             every,
+            within,
+            micros_per_byte,
+            estimated_at: AtomicU64::new(log_end),
+            estimate: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             tried_at: AtomicU64::new(log_end),
             turn: Mutex::new(latest),
             taken: AtomicU64::new(0),
@@ -101,6 +127,11 @@ impl Checkpoints {
     /// Why the latest one failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
+    }
+
+    /// Whether the next one saves a recovery more than this part of the time that it may take: 1 of `parts`.
+    fn saves(&self, parts: u32) -> bool {
+        self.within.is_some_and(|within| Duration::from_micros(self.estimate.load(Ordering::Relaxed)) > within / parts)
     }
 
     /// The number of checkpoints so far.
@@ -157,10 +188,15 @@ impl DatabaseInner {
     ///
     /// Why that checkpoint failed.
     pub(crate) fn keep_log_short(&self) -> Result<(), DatabaseError> {
-        let Checkpoints { every, covered, turn, .. } = &self.checkpoints;
+        let Checkpoints { every, covered, turn, within, estimated_at, estimate, .. } = &self.checkpoints;
+        let end = self.tree.wal.end_lsn();
+        if within.is_some() && end.saturating_sub(estimated_at.load(Ordering::Relaxed)) >= ESTIMATE_EVERY {
+            estimated_at.store(end, Ordering::Relaxed);
+            estimate.store(self.redo_time().as_micros() as u64, Ordering::Relaxed);
+        }
         let is_long = || {
             let since = self.tree.wal.end_lsn().saturating_sub(covered.load(Ordering::Relaxed));
-            since > every.saturating_mul(2)
+            since > every.saturating_mul(2) || self.checkpoints.saves(2)
         };
         if !is_long() {
             return Ok(());
@@ -174,12 +210,10 @@ impl DatabaseInner {
 
     /// Takes a checkpoint, or wakes the thread that does, if the log has grown enough since the last one.
     pub(crate) fn checkpoint_if_due(&self) {
-        let checkpoints = &self.checkpoints;
-        let tried_at = checkpoints.tried_at.load(Ordering::Relaxed);
-        if self.tree.wal.end_lsn().saturating_sub(tried_at) < checkpoints.every {
+        if !self.is_checkpoint_due() {
             return;
         }
-        match &checkpoints.signal {
+        match &self.checkpoints.signal {
             Some(signal) => {
                 signal.state.lock().due = true;
                 signal.changed.notify_one();
@@ -188,12 +222,42 @@ impl DatabaseInner {
         }
     }
 
-    /// Takes a checkpoint, unless another thread is taking one. The statistics have its error.
-    fn checkpoint_automatically(&self) {
-        let Some(mut turn) = self.checkpoints.turn.try_lock() else {
-            return;
+    fn is_checkpoint_due(&self) -> bool {
+        let Checkpoints { every, tried_at, .. } = &self.checkpoints;
+        let since = self.tree.wal.end_lsn().saturating_sub(tried_at.load(Ordering::Relaxed));
+        since >= *every || self.checkpoints.saves(4)
+    }
+
+    /// How long a recovery would take that has to read the log and bring the pages up to date which were changed since the latest
+    /// checkpoint: these are dirty or were written since then.
+    pub(crate) fn recovery_estimate(&self) -> Duration {
+        let wal = &self.tree.wal;
+        // What is before the latest checkpoint is only read, twice.
+        let scans = wal.end_lsn().saturating_sub(wal.begin()) as f64 * MICROS_PER_BYTE / 2.0;
+        self.redo_time() + Duration::from_micros(scans as u64)
+    }
+
+    /// The part of that time which the next checkpoint saves.
+    fn redo_time(&self) -> Duration {
+        let since = self.tree.wal.end_lsn().saturating_sub(self.checkpoints.covered.load(Ordering::Relaxed));
+        let stats = self.tree.pool.stats();
+        let written = stats.writes().saturating_sub(self.checkpoints.written.load(Ordering::Relaxed));
+        let pages = self.tree.pool.pages().min(written + u64::from(stats.dirty));
+        let of_page = match stats.costs.unit {
+            Unit::Microseconds => stats.costs.read + stats.costs.write,
+            _ => UNKNOWN_PAGE_MICROS,
         };
-        let _ = self.take_checkpoint(&mut turn);
+        let micros = since as f64 * self.checkpoints.micros_per_byte + pages as f64 * of_page;
+        Duration::from_micros(micros as u64)
+    }
+
+    /// Takes a checkpoint that is still due, unless another thread is taking one. The statistics have its error.
+    fn checkpoint_automatically(&self) {
+        if let Some(mut turn) = self.checkpoints.turn.try_lock()
+            && self.is_checkpoint_due()
+        {
+            let _ = self.take_checkpoint(&mut turn);
+        }
     }
 
     /// Goes on with the work of ended transactions, unless another thread takes a checkpoint, or prevents them.
@@ -243,6 +307,8 @@ impl DatabaseInner {
         *latest = Some(CompletedCheckpoint { covered, position: appended.position, end: appended.lsn });
         self.checkpoints.covered.store(covered, Ordering::Relaxed);
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
+        self.checkpoints.written.store(pool.stats().writes(), Ordering::Relaxed);
+        self.checkpoints.estimate.store(0, Ordering::Relaxed);
         wal.truncate(first.map_or(covered, |(first, _)| first.min(covered)))
     }
 }

@@ -62,6 +62,8 @@ pub struct DatabaseStats {
     pub oldest_transaction: Option<OpenTransaction>,
     /// Pages of the file, those that are free included.
     pub pages: u64,
+    /// How long a recovery would take now, as far as the log, and reads and writes of pages so far, say.
+    pub recovery_estimate: Duration,
     /// The recovery with which it was opened.
     pub recovery: RecoveryStats,
 }
@@ -604,6 +606,7 @@ impl Database {
                 log_bytes: inner.tree.wal.end_lsn().saturating_sub(first),
             }),
             pages: inner.tree.pool.pages(),
+            recovery_estimate: inner.recovery_estimate(),
             recovery: inner.recovery,
         }
     }

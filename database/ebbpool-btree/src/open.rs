@@ -17,7 +17,7 @@ use crate::options::{DatabaseOptions, is_page_size};
 use crate::overlay::OverlayPages;
 use crate::page::META;
 use crate::page::meta::FORMAT;
-use crate::recovery::{self, Analysis};
+use crate::recovery::{self, Analysis, MICROS_PER_BYTE};
 use crate::sync::Instant;
 use crate::tree::Tree;
 
@@ -57,21 +57,22 @@ pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result
     let tree = Tree { pool, wal: Arc::clone(&wal), allocation, admission: Admission::new(options.frames) };
     let first_txn = opened.analysis.highest_txn.saturating_add(1);
     let latest = opened.analysis.checkpoint;
-    let (every, background) = (options.checkpoint_every, options.background);
-    let checkpoints = |background| Checkpoints::new(every, background, wal.end_lsn(), latest);
+    let (every, background) = (options.checkpoint_bytes(), options.background);
+    let checkpoints =
+        |background, pace| Checkpoints::new(every, (options.recovery_within, pace), background, wal.end_lsn(), latest);
     let locks = Locks::new(options.patience);
     if let Some(pages) = read_only_state {
         let log_end = wal.end_lsn();
         let (mut done, skipped) = opened.analysis.recover_readable(&tree);
         done.time = begin.elapsed();
         let lost = ReadOnlyState::new(&wal, log_end, pages, skipped);
-        let checkpoints = checkpoints(false);
+        let checkpoints = checkpoints(false, MICROS_PER_BYTE);
         let inner = DatabaseInner::new(tree, locks, options.durability, (checkpoints, done), first_txn);
         return Ok(Database::new(Arc::new(inner.with_read_only_state(lost)), None));
     }
     let mut done = opened.analysis.recover(&tree)?;
     done.time = begin.elapsed();
-    let checkpoints = checkpoints(background);
+    let checkpoints = checkpoints(background, done.micros_per_byte(&tree.pool.stats()));
     let inner = DatabaseInner::new(tree, locks, options.durability, (checkpoints, done), first_txn);
     let inner = Arc::new(inner);
     if !done.is_nothing() {
@@ -154,7 +155,7 @@ impl OpenedLog {
             true => DamagePolicy::Salvage,
             false => DamagePolicy::Refuse,
         };
-        let Some((wal, identity)) = Wal::open(files.log(), options.checkpoint_every, damaged)? else {
+        let Some((wal, identity)) = Wal::open(files.log(), options.checkpoint_bytes(), damaged)? else {
             return Ok(None);
         };
         let page_size = identity.page_size as usize;
@@ -259,7 +260,7 @@ impl OpenedLog {
             emptied.map_err(|source| DatabaseError::Log { what: "created", source })?;
         }
         let identity = LogIdentity { page_size: page_size as u32, number: fastrand::u64(1..) };
-        let wal = Wal::create(files.log(), identity, options.checkpoint_every)?;
+        let wal = Wal::create(files.log(), identity, options.checkpoint_bytes())?;
         recovery::begin(&wal, identity.page_size, identity.number)?;
         let analysis = Analysis::from_log(&wal, page_size)?;
         Ok(OpenedLog { wal, identity, analysis, head: None })

@@ -13,6 +13,7 @@ use crate::error::DatabaseError;
 use crate::files;
 use crate::log::LogFile;
 use crate::open;
+use crate::recovery::MICROS_PER_BYTE;
 
 /// With fewer frames an operation might not get all the pages that it needs at the same time.
 const LEAST_FRAMES: u32 = 16;
@@ -24,6 +25,8 @@ const USUAL_PAGE: usize = 4096;
 
 /// If fewer bytes of log lay between two checkpoints, the database would do little but take checkpoints.
 const LEAST_BETWEEN_CHECKPOINTS: u64 = 4096;
+
+const SHORTEST_RECOVERY: Duration = Duration::from_millis(10);
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub struct DatabaseOptions {
     pub(crate) policy: Option<String>,
     pub(crate) durability: Durability,
     pub(crate) checkpoint_every: u64,
+    pub(crate) recovery_within: Option<Duration>,
     pub(crate) double_write: bool,
     pub(crate) patience: Duration,
     pub(crate) background: bool,
@@ -88,6 +92,7 @@ impl DatabaseOptions {
             policy: None,
             durability: Durability::default(),
             checkpoint_every: 64 << 20,
+            recovery_within: None,
             double_write: true,
             patience: Duration::from_secs(1),
             background: true,
@@ -126,6 +131,24 @@ impl DatabaseOptions {
     /// its first change, however long that is ([`DatabaseStats::oldest_transaction`](crate::DatabaseStats)).
     pub fn checkpoint_every(mut self, bytes: u64) -> Self {
         self.checkpoint_every = bytes;
+        self
+    }
+
+    /// The longest time that a recovery is to take, 10 ms at least: checkpoints begin early enough, and changes wait for them.
+    /// It is estimated from the length of the log, the pages changed since the latest checkpoint, and what a page has cost this pool to
+    /// read and to write ([`DatabaseStats::recovery_estimate`](crate::DatabaseStats)). What open transactions have to undo comes
+    /// on top of it.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// let options = ebbpool_btree::DatabaseOptions::new(256).recovery_within(std::time::Duration::from_secs(2));
+    /// let database = options.open(directory.path().join("my.db"))?;
+    /// database.put(b"apple", b"1")?;
+    /// assert!(database.stats().recovery_estimate.as_secs() < 2);
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    pub fn recovery_within(mut self, time: Duration) -> Self {
+        self.recovery_within = Some(time);
         self
     }
 
@@ -225,7 +248,17 @@ impl DatabaseOptions {
                 self.checkpoint_every
             ));
         }
+        if let Some(time) = self.recovery_within.filter(|&time| time < SHORTEST_RECOVERY) {
+            return refused(format!("no recovery can be limited to {time:?}; give {SHORTEST_RECOVERY:?} or more"));
+        }
         Ok(())
+    }
+
+    /// The bytes of log between two checkpoints, so few that scans of the log, which is at most three times as long, take little of a
+    /// recovery's time.
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        let most = self.recovery_within.map_or(u64::MAX, |time| (time.as_secs_f64() * 1e6 / MICROS_PER_BYTE / 8.0) as u64);
+        self.checkpoint_every.min(most)
     }
 
     /// The page size of a database that is to be created.
@@ -266,6 +299,7 @@ impl fmt::Debug for DatabaseOptions {
             .field("policy", &self.policy)
             .field("durability", &self.durability)
             .field("checkpoint_every", &self.checkpoint_every)
+            .field("recovery_within", &self.recovery_within)
             .field("double_write", &self.double_write)
             .field("lock_patience", &self.patience)
             .field("background", &self.background)

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use ebbpool::{Damage, HEADER_BYTES, Log, Lsn};
+use ebbpool::{Damage, HEADER_BYTES, Log, Lsn, Stats, Unit};
 
 use crate::change::{Change, Content};
 use crate::checkpoint::CompletedCheckpoint;
@@ -38,6 +38,12 @@ pub(crate) struct Analysis {
     /// Pages whose content was not logged, each with the transaction that allocated it.
     unlogged: HashMap<u64, TxnId>,
 }
+
+/// What a recovery is assumed to take for a byte of log, reads and writes of pages apart. Measured: 0.4 s of processor time for 35 MB.
+pub(crate) const MICROS_PER_BYTE: f64 = 0.01;
+
+/// A recovery of this many bytes is long enough to be measured.
+const LONG: u64 = 1 << 20;
 
 /// What the recovery did with which a database was opened. After a database was closed it is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -309,6 +315,16 @@ fn as_cut_log(error: ebbpool::PoolError) -> DatabaseError {
 }
 
 impl RecoveryStats {
+    /// What a recovery takes for a byte of log, reads of pages apart, if this one was long enough to say so.
+    pub(crate) fn micros_per_byte(&self, pool: &Stats) -> f64 {
+        let reads = match pool.costs.unit {
+            Unit::Microseconds => pool.reads() as f64 * pool.costs.read,
+            _ => 0.0,
+        };
+        let measured = (self.time.as_secs_f64() * 1e6 - reads) / self.log_bytes.max(1) as f64;
+        if self.log_bytes < LONG { MICROS_PER_BYTE } else { measured.max(MICROS_PER_BYTE) }
+    }
+
     /// Whether nothing was changed.
     pub(crate) fn is_nothing(&self) -> bool {
         self.redone + self.rolled_back + self.freeing == 0

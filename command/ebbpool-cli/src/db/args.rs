@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use ebbpool_btree::Durability;
+use ebbpool_btree::{DatabaseOptions, Durability};
 use ebbpool_cost::Decimal;
 use ebbpool_lab::MemorySize;
 use ebbpool_trace::workload::{Mix, Skew};
@@ -41,6 +42,7 @@ Examples:
 Examples:
   ebbpool db put my.db < my.tsv
   ebbpool db put my.db --durability buffered < my.tsv
+  ebbpool db put my.db --recovery-seconds 2 < my.tsv
   ebbpool db put my.db --escape < my.tsv")]
     Put(PutArgs),
     /// Print the value of a key
@@ -153,6 +155,9 @@ pub(crate) struct PutArgs {
     /// What 'ok' waits for
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
+    /// The longest time that a recovery is to take after a crash: checkpoints are more frequent
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) recovery_seconds: Option<f64>,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }
@@ -255,6 +260,9 @@ pub(crate) struct BenchArgs {
     /// What a commit waits for
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
+    /// The longest time that a recovery is to take after a crash: checkpoints are more frequent
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) recovery_seconds: Option<f64>,
     /// End after this many operations [default: for cfdc what its options add up to; for ycsb 100000,
     /// or no limit with --seconds]
     #[arg(long, value_name = "N")]
@@ -318,6 +326,16 @@ impl BenchArgs {
         let given = cfdc_options.into_iter().find(|(given, _)| *given);
         given.map(|(_, option)| option)
     }
+}
+
+/// Adds what a commit waits for, and how long a recovery may take.
+pub(crate) fn with_promises(
+    options: DatabaseOptions,
+    durability: DurabilityArg,
+    recovery_seconds: Option<f64>,
+) -> DatabaseOptions {
+    let options = options.durability(durability.into());
+    recovery_seconds.map(Duration::from_secs_f64).into_iter().fold(options, DatabaseOptions::recovery_within)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

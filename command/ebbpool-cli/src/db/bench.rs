@@ -17,7 +17,7 @@ use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_trace::Metadata;
 use ebbpool_trace::output::refuse_overwriting;
 
-use super::args::BenchArgs;
+use super::args::{BenchArgs, with_promises};
 use super::error::DbError;
 use super::open::close;
 use crate::shared_args::RunFormat;
@@ -45,8 +45,8 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
         refuse_overwriting(&files, slice::from_ref(record))?;
     }
     let recorder = args.record.as_ref().map(|_| WorkloadRecorder::default());
-    let mut options = args.open.options_of(path, false)?;
-    options = options.durability(args.durability.into());
+    let options = args.open.options_of(path, false)?;
+    let mut options = with_promises(options, args.durability, args.recovery_seconds);
     if let Some(recorder) = &recorder {
         let sink = recorder.sink();
         options = options.pool(|pool| pool.on_classed_fix(sink));
@@ -161,6 +161,8 @@ impl BenchStatistics<'_> {
             checkpoints: after.checkpoints - before.checkpoints,
             checkpoint_failure: worked.checkpoint_failure.clone(),
             oldest_transaction_seconds: worked.oldest_transaction.map(|oldest| oldest.age.as_secs_f64()),
+            recovery_estimate_seconds: worked.recovery_estimate.as_secs_f64(),
+            recovery_seconds: (before.recovery.log_bytes > 0).then_some(before.recovery.time.as_secs_f64()),
             last_checkpoint_seconds: self.checkpoint.as_secs_f64(),
             bytes_read: activity.reads() * page_size,
             bytes_written: bytes.all(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebbpool_btree::Database;
 use ebbpool_sim::BufferSize;
 
-use super::args::PutArgs;
+use super::args::{PutArgs, with_promises};
 use super::error::DbError;
 use super::lines::{LineForm, RecordLine, RecordLines};
 use super::open::close;
@@ -33,7 +33,7 @@ pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
         _ if exists(path) => args.open.options_of(path, false)?.create(true),
         _ => args.open.options_of_new(PAGE_SIZE)?,
     };
-    let options = options.durability(args.durability.into());
+    let options = with_promises(options, args.durability, args.recovery_seconds);
     let database = options.open(path).map_err(DbError::at(path))?;
     let lines = read(LineForm::new(args.escape));
     let outcome = put_all(&database, &lines);

@@ -85,6 +85,7 @@ pub struct LifeOptions {
     pub batch: u32,
     pub dense_pages: usize,
     pub exact_hits: bool,
+    pub recovery_within: Option<Duration>,
 }
 
 impl LifeOptions {
@@ -102,6 +103,7 @@ impl LifeOptions {
             batch: 64,
             dense_pages: 0,
             exact_hits: false,
+            recovery_within: None,
         }
     }
 
@@ -136,6 +138,7 @@ impl LifeOptions {
             batch: random.pick(&[1, 2, 8, 64]),
             dense_pages: random.pick(&[0, 8, 64]),
             exact_hits: random.one_in(6),
+            recovery_within: random.one_in(4).then(|| Duration::from_millis(random.pick(&[10, 100]))),
         }
     }
 }

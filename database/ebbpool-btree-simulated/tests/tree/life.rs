@@ -133,7 +133,8 @@ impl World {
         let case = &self.case;
         let options = options.clone();
         let costs = OperationCosts { read: 1.0, write: 8.0, unit: Unit::PageReads };
-        DatabaseOptions::new(case.frames)
+        let limited = |database| options.recovery_within.into_iter().fold(database, DatabaseOptions::recovery_within);
+        limited(DatabaseOptions::new(case.frames))
             .policy(&options.policy)
             .expect("the policy is known")
             .page_size(case.page_size)

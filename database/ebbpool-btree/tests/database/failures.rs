@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool::PoolError;
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile};
+use ebbpool::{OperationCosts, PoolError, Unit};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile};
 
 use crate::parts::{PAGE, all, open, options, parts};
@@ -336,6 +336,41 @@ fn changes_wait_for_a_checkpoint_while_the_log_is_long() {
     });
     let longest = longest.max().unwrap();
     assert!(longest < 6 * every, "{longest}");
+}
+
+/// A page takes 1 ms to read, and 1 ms to write.
+#[test]
+fn checkpoints_keep_a_recovery_within_its_time() {
+    let opened = |disk: &FaultyDisk, within: Option<u64>| {
+        let costs = OperationCosts { read: 1000.0, write: 1000.0, unit: Unit::Microseconds };
+        let options = DatabaseOptions::new(4096).page_size(PAGE).background(false).pool(move |pool| pool.fixed_costs(costs));
+        within.map(Duration::from_millis).into_iter().fold(options, DatabaseOptions::recovery_within).open_on(parts(disk))
+    };
+    for (within, transactions) in [(None, 2000), (Some(400), 2000), (Some(400), 1)] {
+        let disk = FaultyDisk::new(0);
+        let database = opened(&disk, within).unwrap();
+        (0..5000).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
+        database.checkpoint().unwrap();
+        let before = database.stats().checkpoints;
+        let mut longest = Duration::ZERO;
+        let mut numbers = (0..2000).map(|number| number * 7919 % 5000);
+        for _ in 0..transactions {
+            let mut one = database.begin();
+            for number in numbers.by_ref().take(2000 / transactions) {
+                one.put(&key(number), &[8; 50]).unwrap();
+                longest = longest.max(database.stats().recovery_estimate);
+            }
+            one.commit().unwrap();
+        }
+        let taken = database.stats().checkpoints - before;
+        drop(database);
+        // The pages that recovery reads, since they do not have all changes.
+        let recovered = opened(&disk, None).unwrap().stats();
+        let is_within = longest < Duration::from_millis(400) && recovered.recovery.redone <= 200;
+        assert_eq!((is_within, taken > 3), (within.is_some(), within.is_some()), "{longest:?}, {taken}, {recovered:?}");
+    }
+    let refused = opened(&FaultyDisk::new(0), Some(9));
+    assert!(matches!(refused, Err(DatabaseError::Options(_))));
 }
 
 #[test]

@@ -68,6 +68,12 @@ pub(super) struct BenchReport {
     /// The age of the oldest open transaction with changes at the end; null if there was none.
     #[schemars(extend("x-role" = "measured"))]
     pub(super) oldest_transaction_seconds: Option<f64>,
+    /// How long a recovery would have taken, had the program crashed at the end, before the last checkpoint.
+    #[schemars(extend("x-role" = "measured"))]
+    pub(super) recovery_estimate_seconds: f64,
+    /// How long the recovery at the beginning took; null if the database had been closed.
+    #[schemars(extend("x-role" = "measured"))]
+    pub(super) recovery_seconds: Option<f64>,
     #[schemars(extend("x-role" = "measured"))]
     pub(super) last_checkpoint_seconds: f64,
     #[schemars(extend("x-role" = "measured"))]
@@ -166,6 +172,8 @@ impl BenchReport {
         let amplification = self.write_amplification;
         row("write amplification", amplification.map_or_else(|| "-".into(), |written| format!("{written:.2}")));
         row("last checkpoint", format!("{} dirty pages, {:.2} s", self.dirty_left, self.last_checkpoint_seconds));
+        let recovered = self.recovery_seconds.map_or_else(String::new, |took| format!(", at the beginning {took:.2} s"));
+        row("a recovery takes", format!("about {:.2} s{recovered}", self.recovery_estimate_seconds));
         row("files", self.files.to_string());
         if self.conflicts > 0 {
             row("tried again", self.conflicts.to_string());
