@@ -291,6 +291,8 @@ impl Locks {
         next.has_it.store(true, Ordering::Relaxed);
         next.woken.notify_one();
         let mut waits = self.waits.lock();
+        // Before its thread wakes: it waits no longer, and no circle leads through it.
+        waits.remove(&next.holder.txn);
         for waiter in waiting {
             waits.insert(waiter.holder.txn, next.holder.txn);
         }

@@ -1,7 +1,7 @@
 //! Transactions: changes that take effect together or not at all.
 
 use std::fmt;
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::panic::{self, AssertUnwindSafe};
 
 use ebbpool::{Log, Lsn};
@@ -235,6 +235,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
+    /// A key that another transaction has removed, and may restore, is as one that it has locked.
     fn update_leaf(
         &mut self,
         from: &[u8],
@@ -245,15 +246,29 @@ impl<'d> Transaction<'d> {
         let (locks, tree) = (&self.inner.locks, &self.inner.tree);
         let (txn, held) = (self.chain.txn, &mut self.held);
         let mut stopped = None;
+        let brought_back = locks.brought_back();
+        // The keys before this one have been seen.
+        let mut at = from.to_vec();
+        let removed = |at: &[u8], end: Bound<&[u8]>| {
+            let first = locks.removed_between(txn, (Bound::Included(at), end), true, 1).pop();
+            first.map(UpdateStep::Locked)
+        };
         let mut each = |key: &[u8], value: Value<'_>| {
             if *seen == count {
                 return Ok(ControlFlow::Break(()));
             }
-            if !locks.try_lock(txn, key, held) {
+            // Under the leaf's latch: who has removed a key from it had announced that before.
+            stopped = removed(&at, Bound::Excluded(key));
+            if stopped.is_none() && !locks.try_lock(txn, key, held) {
                 stopped = Some(UpdateStep::Locked(key.to_vec()));
+            }
+            if stopped.is_some() {
                 return Ok(ControlFlow::Break(()));
             }
             *seen += 1;
+            at.clear();
+            at.extend_from_slice(key);
+            at.push(0);
             match value {
                 Value::Inline(old) => Ok(ControlFlow::Continue(update(key, old)?)),
                 // The key is locked, so its pages are read and written without the leaf's latch.
@@ -267,6 +282,14 @@ impl<'d> Transaction<'d> {
         let _room = self.inner.room_for(log_of(0, tree))?;
         let _admitted = tree.admission.enter();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
+        if stopped.is_none() && *seen < count {
+            let end = next.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            stopped = removed(&at, end);
+            if stopped.is_none() && locks.brought_back() != brought_back {
+                // A key may have been restored since the leaf was read.
+                return Ok(UpdateStep::Leaf(at));
+            }
+        }
         Ok(stopped.unwrap_or_else(|| next.map_or(UpdateStep::End, UpdateStep::Leaf)))
     }
 

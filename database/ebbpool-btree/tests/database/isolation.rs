@@ -46,6 +46,39 @@ fn seen(database: &Database, numbers: u32) -> Records {
     records
 }
 
+/// A key that an open transaction has removed may be there again, and is as one that it has locked.
+#[test]
+fn an_update_of_a_range_leaves_out_no_key_that_may_be_restored() {
+    let database = filled(Duration::ZERO, 100);
+    for removed in [0, 5, 50, 99] {
+        let mut one = database.begin();
+        one.delete(&key(removed)).unwrap();
+        let mut seen = Vec::new();
+        let mut update = |from: u32, count| {
+            seen.clear();
+            let mut two = database.begin();
+            let updated = two.update_range(&key(from), count, |key, old| {
+                seen.push(key.to_vec());
+                Some(vec![old[0] + 1; old.len()])
+            });
+            two.rollback().unwrap();
+            (updated, std::mem::take(&mut seen))
+        };
+        for (from, count) in [(removed, 1), (removed.saturating_sub(3), 9), (0, 1000)] {
+            let (updated, _) = update(from, count);
+            assert!(is_conflict(&updated), "{removed}: {count} from {from}: {updated:?}");
+        }
+        if removed > 3 {
+            assert!(matches!(update(removed - 3, 3), (Ok(3), _)));
+        }
+        // Its own removals it does not wait for.
+        assert_eq!(one.update_range(&key(0), 1000, |_, _| None).unwrap(), 99);
+        drop(one);
+        let (updated, seen) = update(removed, 1);
+        assert_eq!((updated.unwrap(), seen), (1, vec![key(removed)]));
+    }
+}
+
 #[test]
 fn only_a_transaction_itself_sees_its_uncommitted_changes() {
     let database = filled(Duration::ZERO, 100);
