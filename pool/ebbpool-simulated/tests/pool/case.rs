@@ -232,6 +232,8 @@ pub enum Kind {
     Sweep,
     /// As `General`: a few pages and frames, so that each page is written, changed and evicted all the time.
     Landing,
+    /// As `General`: the number of frames changes all the time, while pages are written and checkpoints made.
+    Resizing,
     /// A writer among readers.
     Readers,
     /// A writer waits for a page, and for a frame once the page has left its own.
@@ -246,6 +248,8 @@ pub enum Kind {
     Pins,
     /// Fixes in sequence, with read-ahead.
     Sequence,
+    /// Threads read and try to change the pages of a storage that takes no writes.
+    ReadOnly,
     /// A thread-local that uses the pool when its thread ends.
     Farewell,
 }
@@ -295,7 +299,7 @@ impl Case {
             4..8 => Kind::Readers,
             8 => Kind::Pins,
             9..12 => Kind::Sequence,
-            12 => Kind::Farewell,
+            12 => random.pick(&[Kind::Farewell, Kind::ReadOnly]),
             13..18 => Kind::Syncs,
             18..25 => Kind::Torn,
             25..33 => Kind::Window,
@@ -305,6 +309,7 @@ impl Case {
             43 => Kind::Idle,
             44..50 => Kind::Landing,
             50..53 => Kind::Busy,
+            53..58 => Kind::Resizing,
             _ => Kind::General,
         };
         let count = match kind {
@@ -313,7 +318,7 @@ impl Case {
             _ => random.pick(&[2, 4, 6, 8, 12, 20]),
         };
         let (pages, scattered) = numbers(&mut random, kind, count);
-        let focused = matches!(kind, Kind::Syncs | Kind::Torn | Kind::Window | Kind::Landing);
+        let focused = matches!(kind, Kind::Syncs | Kind::Torn | Kind::Window | Kind::Landing | Kind::Resizing);
         let raw = random.one_in(12) && !focused;
         let logged = !random.one_in(if kind == Kind::Window { 2 } else { 8 });
         let lives = match kind {
@@ -360,7 +365,7 @@ impl Case {
 
     fn life(&self, random: &mut Random, options: LifeOptions, mix: &Mix, calm: bool, last: bool) -> Life {
         let clients = match self.kind {
-            Kind::Syncs | Kind::Landing => 2 + random.below(3),
+            Kind::Syncs | Kind::Landing | Kind::Resizing => 2 + random.below(3),
             _ => 1 + random.below(4),
         };
         let length = match self.kind {
@@ -545,7 +550,8 @@ const STEPS: [MakeStep; 20] = [
         0 => Step::Throttle,
         _ => Step::Hint { page: page(random, case) },
     },
-    |random, _| match random.below(5) {
+    |random, case| match random.below(5) {
+        _ if case.kind == Kind::Resizing => Step::Resize { frames: 1 + random.below(28) as u32 },
         0 => Step::Stats,
         1 | 2 => Step::Resize { frames: 1 + random.below(28) as u32 },
         _ => Step::Sleep { time: random.pick(&[1, 50, 1000, 60_000]) },
@@ -583,6 +589,7 @@ impl Mix {
                 Kind::Window => &[0, 1, 17, 18, 19],
                 Kind::Sweep => &[0, 1, 9, 12, 15],
                 Kind::Landing => &[0, 1, 2],
+                Kind::Resizing => &[0, 3, 19],
                 _ => &[],
             };
             let focused = !focus.is_empty();

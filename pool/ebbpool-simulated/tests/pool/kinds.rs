@@ -84,6 +84,71 @@ pub fn all_pins(case: &Case) -> Tally {
     Tally::default()
 }
 
+/// A storage that takes no writes.
+struct TakesNone(MemoryStorage);
+
+impl Storage for TakesNone {
+    fn page_size(&self) -> usize {
+        self.0.page_size()
+    }
+    fn pages(&self) -> io::Result<u64> {
+        self.0.pages()
+    }
+    fn writable(&self) -> bool {
+        false
+    }
+    fn grow(&self, _pages: u64) -> io::Result<()> {
+        panic!("the storage takes no writes, and grows");
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.0.read(reads)
+    }
+    fn write(&self, _writes: &mut [Write<'_>]) -> Option<f64> {
+        panic!("the storage takes no writes, and gets one");
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn describe(&self) -> String {
+        "takes no writes".into()
+    }
+}
+
+/// Every page is read, whatever changes were tried before, and the pool is closed.
+pub fn read_only(case: &Case) -> Tally {
+    const PAGES: u64 = 12;
+    let storage = MemoryStorage::new(512);
+    storage.grow(PAGES).expect("there is memory");
+    let frames = 4 + (random() % 8) as u32;
+    let options = PoolOptions::new(frames).background(random().is_multiple_of(2)).policy(in_sequence_policy(case));
+    let pool = Arc::new(options.and_then(|it| it.open(TakesNone(storage))).expect("the pool can be opened"));
+    let clients = (0..3).map(|_| {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || {
+            for _ in 0..40 {
+                let page = random() % PAGES;
+                let refused = match random() % 6 {
+                    0 => pool.fix_write(page).map(drop),
+                    1 => pool.fix_new(page).map(drop),
+                    2 => pool.try_fix_write(page).map(drop),
+                    3 => pool.fix_read(page).and_then(|guard| pool.upgrade(guard).map(drop).map_err(|(_, error)| error)),
+                    4 => pool.allocate().map(drop),
+                    _ => {
+                        pool.fix_read(page).unwrap_or_else(|error| panic!("page {page} is not read: {error}"));
+                        continue;
+                    }
+                };
+                assert!(matches!(refused, Err(PoolError::ReadOnly)), "a change is not refused: {refused:?}");
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    clients.into_iter().for_each(|client| client.join().expect("a panic ends the run"));
+    let pool = Arc::into_inner(pool).expect("the threads have ended");
+    pool.close().map_err(PoolError::from).expect("there is nothing to write");
+    Tally::default()
+}
+
 /// Policies that evict no page before all frames hold one.
 fn in_sequence_policy(case: &Case) -> &'static str {
     let policies = ["lru", "ebb", "clock", "arc", "2q", "lirs", "sieve", "cfdc:cluster=4"];

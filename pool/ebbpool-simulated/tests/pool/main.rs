@@ -40,9 +40,14 @@ impl Scenario for Case {
     fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
-            Kind::General | Kind::OneHome | Kind::Syncs | Kind::Torn | Kind::Window | Kind::Sweep | Kind::Landing => {
-                life::run(&case)
-            }
+            Kind::General
+            | Kind::OneHome
+            | Kind::Syncs
+            | Kind::Torn
+            | Kind::Window
+            | Kind::Sweep
+            | Kind::Landing
+            | Kind::Resizing => life::run(&case),
             Kind::Queue => kinds::a_writer_that_goes_on_to_wait(&case),
             Kind::Unwritable => kinds::unwritable_pages(&case),
             Kind::Busy => kinds::busy_page(&case),
@@ -50,6 +55,7 @@ impl Scenario for Case {
             Kind::Readers => kinds::a_writer_among_readers(&case),
             Kind::Pins => kinds::all_pins(&case),
             Kind::Sequence => kinds::in_sequence(&case),
+            Kind::ReadOnly => kinds::read_only(&case),
             Kind::Farewell => kinds::farewell(),
         })
     }

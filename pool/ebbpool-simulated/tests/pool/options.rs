@@ -107,11 +107,13 @@ impl LifeOptions {
         let policy = match case.kind {
             // Pages of a block that no caller has changed are at risk where writes tear pages.
             Kind::Torn if random.one_in(2) => pads.into(),
+            Kind::Resizing => random.pick(&["lru", "ebb", "cflru", "clock"]).into(),
             _ => draw(random, policies),
         };
         let resizes = registry::boxed(&spec(&policy), frames).capabilities().contains(Capabilities::RESIZES);
         LifeOptions {
-            most_frames: (resizes && !random.one_in(3)).then(|| frames + random.below(12) as u32),
+            most_frames: (resizes && (case.kind == Kind::Resizing || !random.one_in(3)))
+                .then(|| frames + random.below(12) as u32),
             policy,
             own: random.one_in(10),
             padding_at_risk: random.one_in(8),
