@@ -29,6 +29,7 @@ fn main() -> Result<(), Failure> {
 
 /// All workloads with all durabilities on all engines, one after the other.
 fn compare(plan: &Plan) -> Result<(), Failure> {
+    files::warn_of_others(&plan.directory)?;
     println!("| workload | durability | engine | transactions/s | written | write amplification | files |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for workload in &plan.workloads {

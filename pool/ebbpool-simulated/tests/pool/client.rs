@@ -10,7 +10,7 @@ use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool::{ClassedPool, CloseError, Log, Lsn, OptionsError, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
-use crate::case::{Case, Life, STRAY, Step, When, class_of};
+use crate::case::{Case, Life, Step, When, class_of};
 use crate::disk::FaultLog;
 use crate::fixes::FixCounts;
 use crate::model::{Content, Model};
@@ -22,6 +22,9 @@ pub struct PowerIsOff;
 
 /// The payload of a panic that is part of the script.
 struct ScriptedPanic;
+
+/// No life allocates as many pages.
+const MOST_ALLOCATED: u64 = 150;
 
 /// The number of attempts of a repair while the disk fails.
 const TRIES: u64 = 30;
@@ -526,9 +529,9 @@ impl LifeState {
 
     /// The page has no changes, and others must not lose theirs, nor allocate pages in use, because it is dropped.
     fn stray(&self, page: u64, free: bool) -> Result<(), PowerIsOff> {
-        // Each number is a stray one once: a later client may have allocated it after it was freed. Allocation goes on after it.
-        let before = self.model.next_stray();
-        let page = page + STRAY / 2 - before % (STRAY / 2);
+        // Allocation goes on after it, if another client allocates pages before it is dropped: no client may take that number, or
+        // one of those, for a stray one, now or later.
+        let page = page + MOST_ALLOCATED * self.model.next_stray();
         match self.fixed_to_write(page) {
             Ok(guard) => drop(guard),
             Err(PoolError::NoPage { .. }) if self.options().options.most_pages.is_some() => return Ok(()),
