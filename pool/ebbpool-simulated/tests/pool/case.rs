@@ -589,7 +589,7 @@ impl Mix {
                 Kind::Window => &[0, 1, 17, 18, 19],
                 Kind::Sweep => &[0, 1, 9, 12, 15],
                 Kind::Landing => &[0, 1, 2],
-                Kind::Resizing => &[0, 3, 19],
+                Kind::Resizing => &[0, 3, 14, 19],
                 _ => &[],
             };
             let focused = !focus.is_empty();
