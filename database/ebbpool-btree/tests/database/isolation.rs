@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
-use ebbpool_btree::{Database, DatabaseError};
+use ebbpool_btree::{Database, DatabaseError, Durability};
 
 use crate::parts::{all, options, parts};
 
@@ -169,6 +169,71 @@ fn readers_do_not_wait_for_open_transactions() {
             assert!(seen(&database, COUNT + 500) == expected, "{from}..{to}, {commit}");
         }
     }
+}
+
+/// A reader has found where the log has an old value. Before it reads its pages, the transaction commits, and they are used again.
+#[test]
+fn an_old_value_is_not_read_from_pages_that_were_freed() {
+    let disk = FaultyDisk::new(0);
+    let database: &'static Database = Box::leak(Box::new(options().open_on(parts(&disk)).unwrap()));
+    database.put(b"a", &[1; 10_000]).unwrap();
+    let mut one = database.begin();
+    one.put(b"a", &[2; 9_000]).unwrap();
+    // This writes the log.
+    database.put(b"b", b"").unwrap();
+    let one = Mutex::new(Some(one));
+    disk.observe(move |io| {
+        let reads_log = io.file.starts_with("log") && io.operation == DiskOperation::Read;
+        if reads_log && let Some(one) = one.lock().unwrap().take() {
+            one.commit().unwrap();
+            database.put(b"b", &[3; 10_000]).unwrap();
+        }
+    });
+    assert!(database.get(b"a").unwrap().unwrap() == [2; 9_000]);
+    disk.observe_no_more();
+    assert!(database.get(b"b").unwrap().unwrap() == [3; 10_000]);
+}
+
+/// Writers replace a long value, which others read, and roll back or commit; the log is short, and pages are used again.
+#[test]
+fn old_values_are_whole_while_transactions_end() {
+    let options = options().lock_patience(NEVER).background(true).durability(Durability::None);
+    let database = options.open_on(parts(&FaultyDisk::new(0))).unwrap();
+    database.put(b"a", &[1; 3000]).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|threads| {
+        for reader in 0..2 {
+            let (database, done) = (&database, &done);
+            threads.spawn(move || {
+                while !done.load(Ordering::SeqCst) {
+                    let value = match reader {
+                        0 => database.get(b"a").unwrap().unwrap(),
+                        _ => database.range("a".."b").next_back().unwrap().unwrap().1,
+                    };
+                    assert!(value.len() == 3000 * usize::from(value[0]) && value.iter().all(|&byte| byte == value[0]));
+                }
+            });
+        }
+        let write = || {
+            for round in 0..400u32 {
+                let mut one = database.begin();
+                let byte = (round % 5 + 1) as u8;
+                let length = 3000 * usize::from(byte);
+                let bytes = if round % 3 == 0 { vec![byte + 100; length] } else { vec![byte; length] };
+                one.put(b"a", &bytes).unwrap();
+                if round % 4 == 0 {
+                    one.delete(b"a").unwrap();
+                }
+                match round % 12 {
+                    0 | 3 | 4 | 6 | 8 | 9 => one.rollback().unwrap(),
+                    _ => one.commit().unwrap(),
+                }
+            }
+        };
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+        done.store(true, Ordering::SeqCst);
+        outcome.unwrap();
+    });
 }
 
 /// While the commit of one transaction is synced, others see what was before it; but not one that has got a key from it, and
