@@ -7,7 +7,7 @@ use ebbpool::{Log, Lsn, Unit};
 
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
-use crate::log::{FIRST, LogCopy, Position, Record, TxnId};
+use crate::log::{FIRST, LogCopy, Position, Record, RoomUse, TxnId};
 use crate::recovery::{self, MICROS_PER_BYTE};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -20,6 +20,9 @@ const ESTIMATE_EVERY: u64 = 4096;
 
 /// What reading and writing a page is assumed to take where the pool does not measure it, in µs.
 const UNKNOWN_PAGE_MICROS: f64 = 100.0;
+
+/// The most bytes that a checkpoint logs.
+const OF_CHECKPOINT: u64 = 256;
 
 /// When checkpoints are due, and their results.
 #[derive(Debug)]
@@ -175,6 +178,7 @@ impl DatabaseInner {
         let _none = self.checkpoints.hold_off();
         self.check_writable()?;
         let wal = &self.tree.wal;
+        let _room = wal.promise_room(OF_CHECKPOINT, RoomUse::Checkpoint)?;
         let appended = wal.append(&Record::Checkpoint { redo_from })?;
         wal.sync(appended.lsn)?;
         wal.copy(write)
@@ -288,16 +292,18 @@ impl DatabaseInner {
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let end = wal.end_lsn();
         self.checkpoints.tried_at.store(end, Ordering::Relaxed);
-        if latest.is_some_and(|checkpoint| checkpoint.covers_all(end)) && !wal.is_full() {
-            return Ok(());
+        if let Some(checkpoint) = latest.filter(|checkpoint| checkpoint.covers_all(end)) {
+            // What kept the log from becoming shorter then may have ended.
+            return wal.truncate(self.needed_from(checkpoint.covered));
         }
+        let room = wal.promise_room(OF_CHECKPOINT, RoomUse::Checkpoint)?;
         recovery::renew_first_page(&self.tree)?;
         let begin = wal.end_lsn();
         let covered = pool.checkpoint()?.covered.min(begin);
         self.check_writable()?;
         // The records that end other transactions are in the log before the checkpoint's record, and become
         // durable with it.
-        let first = self.live.oldest();
+        let needed_from = self.needed_from(covered);
         // The record claims that the log is durable up to there: records that are missing before it were
         // lost to damage, not to a crash.
         wal.sync(covered)?;
@@ -309,7 +315,13 @@ impl DatabaseInner {
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
         self.checkpoints.written.store(pool.stats().writes(), Ordering::Relaxed);
         self.checkpoints.estimate.store(0, Ordering::Relaxed);
-        wal.truncate(first.map_or(covered, |(first, _)| first.min(covered)))
+        drop(room);
+        wal.truncate(needed_from)
+    }
+
+    /// From where on records are needed, if all changes up to `covered` are in the pages.
+    pub(crate) fn needed_from(&self, covered: Lsn) -> Position {
+        self.live.oldest().map_or(covered, |(first, _)| first.min(covered))
     }
 }
 

@@ -8,7 +8,7 @@ use ebbpool::Lsn;
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
 use crate::locks::HeldLocks;
-use crate::log::{PromisedRoom, TxnId};
+use crate::log::{PromisedRoom, RoomUse, TxnId};
 use crate::options::Durability;
 use crate::rollback::UnfinishedTransaction;
 use crate::tree::Tree;
@@ -97,12 +97,14 @@ impl DatabaseInner {
         }
     }
 
-    /// Promises an operation room for `bytes` of log. On a full disk a checkpoint makes room if it can.
-    pub(crate) fn room_for(&self, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
+    /// Promises an operation room for `bytes` of log. On a full disk a checkpoint makes room if it can; one that cannot would only
+    /// make the log longer.
+    pub(crate) fn room_for(&self, room_use: RoomUse, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
         let wal = &*self.tree.wal;
-        match wal.promise_room(bytes) {
-            Err(full @ DatabaseError::Full { .. }) => match self.checkpoint() {
-                Ok(()) => wal.promise_room(bytes),
+        match wal.promise_room(bytes, room_use) {
+            Err(full @ DatabaseError::Full { .. }) if wal.has_other_room(self.needed_from(Lsn::MAX)) => match self.checkpoint()
+            {
+                Ok(()) => wal.promise_room(bytes, room_use),
                 Err(_) => Err(self.check_writable().err().unwrap_or(full)),
             },
             outcome => outcome,

@@ -59,7 +59,7 @@ use witness::Witness;
 
 pub use file::LogFile;
 pub(crate) use record::{Position, Record, TxnId, Undo};
-pub(crate) use room::PromisedRoom;
+pub(crate) use room::{PromisedRoom, RoomUse};
 
 /// A log begins here, so that no LSN is 0.
 pub(crate) const FIRST: Position = 64;
@@ -167,6 +167,13 @@ impl LogLayout {
 
     fn begin(&self) -> Position {
         self.starts[self.other()]
+    }
+
+    /// True if the other file has no record that is needed, if none before a position is. Its records are before the current
+    /// one's start (3).
+    fn other_is_free(&self, needed_from: Position) -> bool {
+        let start = self.current_start();
+        needed_from >= start || self.begin() == start
     }
 
     /// The header of the current file.
@@ -460,19 +467,19 @@ impl Wal {
         let mut written = self.writer.lock();
         self.write_out(&mut written)?;
         let layout = *self.layout.read();
-        let start = layout.current_start();
-        // All records in the other file are before the current one's start (3).
-        let other_is_free = needed_from >= start || layout.begin() == start;
-        let is_long = self.end_lsn() - start > self.turn_bytes || self.is_full();
-        if !other_is_free || !is_long {
+        let is_long = self.end_lsn() - layout.current_start() > self.turn_bytes || self.is_full();
+        // Without the room that is promised the log stays where it is.
+        if !is_long || !self.has_other_room(needed_from) {
             return Ok(());
         }
         self.sync_written(*written)?;
-        // Without the room that is promised the log stays where it is.
-        match self.reserve_in(layout.other()) {
-            Ok(_) => self.take_turn(layout, *written),
-            Err(_) => Ok(()),
-        }
+        self.take_turn(layout, *written)
+    }
+
+    /// True if the log can continue in the other file once no record before a position is needed.
+    pub(crate) fn has_other_room(&self, needed_from: Position) -> bool {
+        let layout = *self.layout.read();
+        layout.other_is_free(needed_from) && self.reserve_in(layout.other()).is_ok()
     }
 
     /// Hands over both files as they are at one moment, which is durable; the log does not turn meanwhile. Threads that commit wait only

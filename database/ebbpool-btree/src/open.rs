@@ -76,7 +76,11 @@ pub(crate) fn open(mut options: DatabaseOptions, files: DatabaseFiles) -> Result
     let inner = DatabaseInner::new(tree, locks, options.durability, (checkpoints, done), first_txn);
     let inner = Arc::new(inner);
     if !done.is_nothing() {
-        inner.checkpoint()?;
+        match inner.checkpoint() {
+            // The log keeps what the checkpoint would have made superfluous.
+            Err(DatabaseError::Full { .. }) => {}
+            outcome => outcome?,
+        }
     }
     let checkpointer = Checkpointer::start(&inner)?;
     Ok(Database::new(inner, checkpointer))

@@ -18,6 +18,7 @@ use crate::page::map::AllocationMaps;
 use crate::page::meta::MetaPage;
 use crate::page::{META, ROOT};
 use crate::rollback::{self, UnfinishedTransaction};
+use crate::transaction::{OF_END, OF_FREED_PAGE};
 use crate::tree::Tree;
 
 /// What analysis has found in the log.
@@ -33,6 +34,8 @@ pub(crate) struct Analysis {
     freed: HashMap<u64, Lsn>,
     /// Transactions that have something left to do.
     open: BTreeMap<TxnId, UnfinishedTransaction>,
+    /// By transaction, the bytes of the records of its changes.
+    changed: HashMap<TxnId, u64>,
     pub(crate) highest_txn: TxnId,
     pub(crate) checkpoint: Option<CompletedCheckpoint>,
     /// Pages whose content was not logged, each with the transaction that allocated it.
@@ -75,6 +78,9 @@ impl Analysis {
         wal.scan(&mut |position, lsn, record| {
             analysis.records += 1;
             analysis.note_transaction(position, record);
+            if let Record::Update { txn, .. } = record {
+                *analysis.changed.entry(*txn).or_default() += lsn - position;
+            }
             if let &Record::Checkpoint { redo_from } = record {
                 // The latest counts: the one that a backup ends with begins before others.
                 analysis.redo_from = redo_from;
@@ -148,6 +154,15 @@ impl Analysis {
         lsn < of(&self.formatted) || lsn <= of(&self.freed)
     }
 
+    /// The most bytes that the ends of the open transactions log, as they were promised.
+    fn room(&self) -> u64 {
+        let of = |(txn, state): (&TxnId, &UnfinishedTransaction)| match state {
+            UnfinishedTransaction::Loser { .. } => OF_END + self.changed.get(txn).copied().unwrap_or(0),
+            UnfinishedTransaction::Freeing { pages, .. } => OF_END + pages.len() as u64 * OF_FREED_PAGE,
+        };
+        self.open.iter().map(of).sum()
+    }
+
     /// Restores the state of the database at the end of the log, without transactions that did not commit.
     /// The allocation is ready afterwards.
     ///
@@ -157,6 +172,7 @@ impl Analysis {
     pub(crate) fn recover(self, tree: &Tree) -> Result<RecoveryStats, DatabaseError> {
         let _span = tracing::info_span!("recovery").entered();
         self.check_age(tree)?;
+        tree.wal.reserve_for_recovery(self.room());
         let mut done = self.counts(&tree.wal);
         done.redone = self.redo(tree)?;
         let is_loser = |txn| matches!(self.open.get(txn), Some(UnfinishedTransaction::Loser { .. }));

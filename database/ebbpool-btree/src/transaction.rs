@@ -11,7 +11,7 @@ use crate::database::DatabaseInner;
 use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
 use crate::locks::{BeforeImage, HeldLocks, Locks, Reader};
-use crate::log::{Position, Record, TxnId, Undo, Wal};
+use crate::log::{Position, Record, RoomUse, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::page::ROOT;
 use crate::page::cell::{Value, most_key_bytes, read_leaf_cell};
@@ -24,8 +24,8 @@ use crate::tree::{ChangeLogger, OldValue, Tree};
 pub(crate) const LONGEST_VALUE: usize = 64 << 20;
 
 /// The most bytes of log that the end of a transaction takes, and the freeing of a page.
-const OF_END: u64 = 128;
-const OF_FREED_PAGE: u64 = 16;
+pub(crate) const OF_END: u64 = 128;
+pub(crate) const OF_FREED_PAGE: u64 = 16;
 
 /// A transaction. Dropping it rolls it back.
 ///
@@ -160,7 +160,7 @@ impl<'d> Transaction<'d> {
         self.all_or_nothing(|this| {
             this.lock(key)?;
             let locks = &this.inner.locks;
-            let _room = this.inner.room_for(log_of(0, &this.inner.tree))?;
+            let _room = this.inner.room_for(RoomUse::Delete, log_of(0, &this.inner.tree))?;
             let _admitted = this.inner.tree.admission.enter();
             let announced = locks.removing(this.chain.txn, key, &mut this.held);
             let removed = this.inner.tree.remove(key, &mut this.chain);
@@ -279,7 +279,7 @@ impl<'d> Transaction<'d> {
             }
         };
         tree.pool.throttle();
-        let _room = self.inner.room_for(log_of(0, tree))?;
+        let _room = self.inner.room_for(RoomUse::Change, log_of(0, tree))?;
         let _admitted = tree.admission.enter();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
         if stopped.is_none() && *seen < count {
@@ -338,7 +338,7 @@ impl<'d> Transaction<'d> {
 
     fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let tree = &self.inner.tree;
-        let _room = self.inner.room_for(log_of(key.len() + value.len(), tree))?;
+        let _room = self.inner.room_for(RoomUse::Change, log_of(key.len() + value.len(), tree))?;
         let _admitted = tree.admission.enter();
         let value = match tree.overflows(key, value) {
             true => tree.store(value, &mut self.chain)?,
@@ -357,7 +357,9 @@ impl<'d> Transaction<'d> {
     fn free_at_commit(&mut self, old: OldValue) -> Result<(), DatabaseError> {
         if let OldValue::Overflow { first } = old {
             let pages = self.inner.tree.overflow_pages(first)?;
-            self.chain.keep_room(pages.len() as u64 * OF_FREED_PAGE);
+            let bytes = pages.len() as u64 * OF_FREED_PAGE;
+            let _room = self.inner.tree.wal.promise_room(bytes, RoomUse::Delete)?;
+            self.chain.keep_room(bytes);
             self.frees.extend(pages);
         }
         Ok(())

@@ -157,6 +157,8 @@ pub struct Life {
     pub crash_seed: u64,
     pub closes: bool,
     pub fault_rates: FaultRates,
+    /// The disk has room for this many bytes more, while the clients work.
+    pub room: Option<u64>,
     pub load: Option<Load>,
     pub load_afterwards: Option<Load>,
     /// By client.
@@ -187,6 +189,7 @@ impl Life {
             with(|life| life.crash_at = None),
             with(|life| life.power_fails = true),
             with(|life| life.fault_rates = FaultRates::default()),
+            with(|life| life.room = None),
             with(|life| life.load = None),
             with(|life| life.load_afterwards = None),
         ];
@@ -279,6 +282,8 @@ impl Case {
             checkpoint: random.one_in(2),
             panics: random.one_in(8),
         };
+        let room = random.one_in(5).then(|| random.below(self.page_size as u64 * 100));
+        let calm = calm || room.is_some();
         Life {
             options: LifeOptions::new(random, self),
             refused_thread: random.one_in(8).then(|| random.below(2)),
@@ -291,6 +296,7 @@ impl Case {
             crash_seed: random.number(),
             closes: random.one_in(2),
             fault_rates: fault_rates(random, calm),
+            room,
             load: random.one_in(2).then(|| load(random, false)),
             load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4)).then(|| load(random, true)),
             scripts,

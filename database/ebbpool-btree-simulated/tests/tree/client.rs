@@ -32,6 +32,8 @@ pub struct Client {
     pub faults: Arc<FaultLog>,
     /// Some of the faults do not pass.
     pub may_break: bool,
+    /// The disk has no room, and that is all: the log has what it was promised.
+    pub only_full: bool,
 }
 
 pub fn says_power_off(error: &DatabaseError) -> bool {
@@ -71,6 +73,7 @@ impl Client {
         let allowed = match error {
             DatabaseError::Conflict { .. } => true,
             DatabaseError::Pool(Pool::Poisoned { .. }) => set(&self.faults.sync_failed),
+            DatabaseError::Pool(Pool::Log { .. }) | DatabaseError::Log { .. } if self.only_full => false,
             DatabaseError::Pool(
                 Pool::Read { .. } | Pool::Write { .. } | Pool::Log { .. } | Pool::Grow { .. } | Pool::Storage { .. },
             )

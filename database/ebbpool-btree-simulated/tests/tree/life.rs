@@ -90,10 +90,10 @@ impl LogFile for TroubledLog {
         }
     }
 
-    fn reserve(&self, _from: u64, _to: u64) -> std::io::Result<()> {
+    fn reserve(&self, _from: u64, to: u64) -> std::io::Result<()> {
         match self.fails_for_a_while(self.fault_rates.full) {
             true => Err(std::io::Error::from_raw_os_error(ebbpool::storage::ENOSPC)),
-            false => Ok(()),
+            false => self.file.reserve(to),
         }
     }
 
@@ -279,6 +279,10 @@ impl World {
             self.load(&mut database, load)?;
         }
         faults.armed.store(true, Ordering::SeqCst);
+        if let Some(room) = life.room {
+            faults.happens();
+            self.disk.set_capacity(self.disk.used() + room);
+        }
         let database = Arc::new(database);
         let clients = life.scripts.iter().enumerate().map(|(number, script)| {
             let client = Client {
@@ -288,6 +292,7 @@ impl World {
                 disk: self.disk.clone(),
                 faults: Arc::clone(&faults),
                 may_break: life.may_break(),
+                only_full: life.room.is_some(),
             };
             let script = script.clone();
             let named = thread::Builder::new().name(format!("client {number}"));
@@ -299,6 +304,9 @@ impl World {
             client.join().expect("a panic ends the run");
         }
         faults.armed.store(false, Ordering::SeqCst);
+        if life.room.is_some() {
+            self.disk.set_capacity(u64::MAX);
+        }
         let count = faults.count.load(Ordering::SeqCst);
         self.model.state().tally.faults += count;
         let mut database = Arc::into_inner(database).expect("all clients have ended");

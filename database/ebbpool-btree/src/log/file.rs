@@ -100,6 +100,10 @@ impl LogFile for FaultyFile {
         FaultyFile::write_at(self, offset, bytes)
     }
 
+    fn reserve(&self, _from: u64, to: u64) -> io::Result<()> {
+        FaultyFile::reserve(self, to)
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         FaultyFile::set_len(self, length)
     }

@@ -1,8 +1,9 @@
 //! Room for the log on the disk: blocks are reserved ahead, so that a full disk is an error of the operation that needs
 //! more, before it changes anything, and not of a write that the log depends on.
 //!
-//! Each operation is promised as many bytes as it may log; a transaction keeps a promise for its rollback, and besides
-//! there is always room for a checkpoint. Commits, rollbacks and checkpoints therefore need not ask.
+//! Each operation is promised as many bytes as it may log; a transaction keeps a promise for its rollback. Commits and rollbacks
+//! therefore need not ask. What changes leave is there for deletes, what these leave for checkpoints, which let the log continue
+//! in the other file, and what these leave for the splits of rollbacks.
 
 use std::io;
 
@@ -16,9 +17,27 @@ use crate::sync::Ordering;
 /// Blocks are reserved for at most this many bytes at once.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// In pages, the room for a checkpoint and for the splits of rollbacks, and that of both files of a new log.
-const RESERVE: u64 = 16;
+/// In pages, the room that both files of a new log have.
 const LEAST_ROOM: u64 = 64;
+
+/// What room is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoomUse {
+    Change,
+    Delete,
+    Checkpoint,
+}
+
+impl RoomUse {
+    /// The pages that are left for uses after it, and for the splits of rollbacks.
+    fn leaves(self) -> u64 {
+        match self {
+            RoomUse::Change => 40,
+            RoomUse::Delete => 16,
+            RoomUse::Checkpoint => 8,
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct LogRoom {
@@ -46,13 +65,14 @@ impl Wal {
     /// # Errors
     ///
     /// [`DatabaseError::Full`], or [`DatabaseError::Log`] if a write of the log still fails.
-    pub(crate) fn promise_room(&self, bytes: u64) -> Result<PromisedRoom<'_>, DatabaseError> {
+    pub(crate) fn promise_room(&self, bytes: u64, room_use: RoomUse) -> Result<PromisedRoom<'_>, DatabaseError> {
         if self.unwritten.load(Ordering::Relaxed) {
             self.write().map_err(as_full)?;
         }
         let mut room = self.room.lock();
         let end = self.end_lsn();
-        let needed = end.saturating_add(room.promised).saturating_add(bytes).saturating_add(self.pages(RESERVE));
+        let left = self.pages(room_use.leaves());
+        let needed = end.saturating_add(room.promised).saturating_add(bytes).saturating_add(left);
         if needed > room.end {
             let layout = *self.layout.read();
             let file = &*self.files[layout.current];
@@ -80,10 +100,29 @@ impl Wal {
         *promised = promised.saturating_sub(bytes);
     }
 
-    /// Reserves what is promised, and what a new log has, at the beginning of a file. Returns the number of bytes.
+    /// Reserves what is promised, and what a new log has or at least what changes leave, at the beginning of a file. Returns the
+    /// number of bytes.
     pub(super) fn reserve_in(&self, file: usize) -> io::Result<u64> {
-        let bytes = self.room.lock().promised.saturating_add(self.pages(LEAST_ROOM));
-        self.files[file].reserve(header::LENGTH, header::LENGTH + bytes).map(|()| bytes)
+        let promised = self.room.lock().promised;
+        let reserve = |pages| {
+            let bytes = promised.saturating_add(self.pages(pages));
+            self.files[file].reserve(header::LENGTH, header::LENGTH + bytes).map(|()| bytes)
+        };
+        reserve(LEAST_ROOM).or_else(|_| reserve(RoomUse::Change.leaves()))
+    }
+
+    /// Reserves room for a recovery that logs at most this many bytes, since opening has cut off what was reserved, and as much of
+    /// what uses leave as there is.
+    pub(crate) fn reserve_for_recovery(&self, bytes: u64) {
+        let (layout, end) = (*self.layout.read(), self.end_lsn());
+        let (file, from) = layout.locate(end);
+        for room_use in [RoomUse::Change, RoomUse::Delete, RoomUse::Checkpoint] {
+            let bytes = bytes + self.pages(room_use.leaves());
+            if self.files[file].reserve(from, from + bytes).is_ok() {
+                self.room.lock().end = end + bytes;
+                return;
+            }
+        }
     }
 
     fn pages(&self, count: u64) -> u64 {

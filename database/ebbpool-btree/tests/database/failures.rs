@@ -2,12 +2,11 @@
 //! uncommitted changes, and is whole again after it is reopened.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile};
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};
 use ebbpool::{OperationCosts, PoolError, Unit};
-use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 
 use crate::parts::{PAGE, all, open, options, parts};
 
@@ -89,7 +88,6 @@ fn a_commit_that_cannot_be_written_is_written_later() {
         for log in ["log0", "log1"] {
             disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).in_file(log).forever());
         }
-        let is_full = |outcome| matches!(outcome, Err(DatabaseError::Full { .. }));
         assert!(matches!(database.put(&key(3), b"new"), Err(DatabaseError::Log { .. })));
         assert!(is_full(database.put(&key(4), b"new")) && is_full(database.delete(&key(5)).map(drop)));
         // It is not decided whether this one is committed, and that one is not.
@@ -103,73 +101,25 @@ fn a_commit_that_cannot_be_written_is_written_later() {
     }
 }
 
-/// A file of the log on a disk with room for a number of bytes, which both files share.
-struct RoomyFile {
-    file: FaultyFile,
-    which: usize,
-    /// The ends of the blocks of both files, and how many bytes there may be.
-    blocks: Arc<Mutex<([u64; 2], u64)>>,
+/// Fills the disk: from here on no block can be had.
+fn fill(disk: &FaultyDisk) {
+    disk.set_capacity(disk.used());
 }
 
-impl LogFile for RoomyFile {
-    fn len(&self) -> std::io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
-        self.file.read_at(offset, into)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        self.reserve(offset, offset + bytes.len() as u64)?;
-        self.file.write_at(offset, bytes)
-    }
-
-    fn reserve(&self, _from: u64, to: u64) -> std::io::Result<()> {
-        let (ends, room) = &mut *self.blocks.lock().unwrap();
-        if to > ends[self.which] {
-            if to + ends[1 - self.which] > *room {
-                return Err(std::io::Error::from_raw_os_error(ENOSPC));
-            }
-            ends[self.which] = to;
-        }
-        Ok(())
-    }
-
-    fn set_len(&self, length: u64) -> std::io::Result<()> {
-        let ends = &mut self.blocks.lock().unwrap().0;
-        ends[self.which] = ends[self.which].min(length);
-        self.file.set_len(length)
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        self.file.sync()
-    }
+fn is_full<T>(outcome: Result<T, DatabaseError>) -> bool {
+    matches!(outcome, Err(DatabaseError::Full { .. }))
 }
 
 #[test]
 fn a_full_disk_is_an_error_of_the_change_that_has_no_room() {
     let disk = FaultyDisk::new(5);
-    let blocks = Arc::new(Mutex::new(([0; 2], 1 << 20)));
-    let open = || {
-        let file = |which: usize| {
-            let file = disk.bytes(["log0", "log1"][which]);
-            Box::new(RoomyFile { file, which, blocks: Arc::clone(&blocks) }) as _
-        };
-        let parts = DatabaseParts { log: [file(0), file(1)], ..parts(&disk) };
-        DatabaseOptions::new(32).background(false).open_on(parts)
-    };
+    let open = || DatabaseOptions::new(32).background(false).open_on(parts(&disk));
     let database = open().unwrap();
     (0..2000).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
-    // From here on no block can be had.
-    {
-        let (ends, room) = &mut *blocks.lock().unwrap();
-        *room = ends.iter().sum();
-    }
+    fill(&disk);
     let before = all(&database);
     let mut large = database.begin();
-    let error = (0..).find_map(|number| large.put(&key(number), &[8; 60]).err()).unwrap();
-    assert!(matches!(error, DatabaseError::Full { .. }), "{error}");
+    assert!(is_full((0..).find_map(|number| large.put(&key(number % 2000), &[8; 50]).err()).map_or(Ok(()), Err)));
     // There is room for its rollback, then for others, since a checkpoint makes room.
     assert!(database.put(b"other", b"").is_err());
     large.rollback().unwrap();
@@ -183,6 +133,47 @@ fn a_full_disk_is_an_error_of_the_change_that_has_no_room() {
     database.put(b"a", b"1").unwrap();
     database.close().unwrap();
     assert_eq!(all(&open().unwrap()).len(), 1);
+}
+
+/// An open transaction keeps the log, so that a checkpoint makes no room, and a program tries again and again.
+#[test]
+fn refused_changes_use_up_no_room_that_others_were_promised() {
+    for ending in ["commit", "roll back", "die", "lose power"] {
+        let disk = FaultyDisk::new(5);
+        let options = || DatabaseOptions::new(32).background(false).checkpoint_every(64 << 10).lock_patience(Duration::ZERO);
+        let open = || options().open_on(parts(&disk));
+        let mut database = open().unwrap();
+        let records = (0..1000).map(|number| Ok::<_, DatabaseError>((key(number), vec![7; 50])));
+        database.load(records, 0.9).unwrap();
+        let mut one = database.begin();
+        (0..50).for_each(|number| one.put(&key(number), &[8; 50]).unwrap());
+        fill(&disk);
+        let refused = (0..5000).filter(|number| is_full(database.put(&key(500 + number % 500), &[9; 50]))).count();
+        assert!((3000..5000).contains(&refused), "{refused}");
+        let deleted = |database: &Database| (0..20).filter(|number| database.delete(&key(100 + number)).unwrap()).count();
+        assert_eq!(deleted(&database), 20);
+        (0..1000).for_each(|_| drop(database.checkpoint()));
+        assert_eq!(deleted(&database), 0);
+        match ending {
+            "commit" => one.commit().unwrap(),
+            "roll back" => one.rollback().unwrap(),
+            _ => std::mem::forget(one),
+        }
+        let value = if ending == "commit" { 8 } else { 7 };
+        for round in 0..3 {
+            if ending == "lose power" {
+                disk.crash(3);
+                disk.restart();
+            }
+            drop(database);
+            database = open().unwrap();
+            assert_eq!(database.get(&key(3)).unwrap().unwrap(), [value; 50]);
+            assert!(database.delete(&key(200 + round)).unwrap(), "{ending}");
+        }
+        disk.heal();
+        database.put(&key(4), b"").unwrap();
+        assert_eq!(all(&reopened(&disk, database)).len(), 1000 - 20 - 3, "{ending}");
+    }
 }
 
 #[test]

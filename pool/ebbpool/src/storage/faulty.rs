@@ -209,13 +209,13 @@ impl FaultyDisk {
     }
 
     /// From now on a write or resize that would make all files together longer than this many bytes fails with [`ENOSPC`], as
-    /// on a full file system: bytes that are there can be overwritten, and what becomes shorter makes room. A write that fails
-    /// so has written what there was room for.
+    /// on a full file system: bytes that are there or [reserved](FaultyFile::reserve) can be written, and what becomes shorter makes
+    /// room. A write that fails so has written what there was room for.
     pub fn set_capacity(&self, bytes: u64) {
         self.0.state.lock().capacity = bytes;
     }
 
-    /// The bytes of all files together.
+    /// The bytes of all files together, reserved ones included.
     pub fn used(&self) -> u64 {
         self.0.state.lock().used()
     }
@@ -314,13 +314,13 @@ impl State {
     }
 
     fn used(&self) -> u64 {
-        self.files.iter().map(|(_, platter)| platter.len() as u64).sum()
+        self.files.iter().map(|(_, platter)| platter.taken() as u64).sum()
     }
 
     /// The length up to which a file may grow.
     fn longest(&self, file: usize) -> u64 {
-        let length = self.files[file].1.len() as u64;
-        length.saturating_add(self.capacity.saturating_sub(self.used()))
+        let taken = self.files[file].1.taken() as u64;
+        taken.saturating_add(self.capacity.saturating_sub(self.used()))
     }
 
     fn check_power(&self, start: u32) -> io::Result<()> {
@@ -388,6 +388,15 @@ impl Handle {
         }
         self.notify_observer(DiskOperation::Resize, None);
         self.lock().check_power(self.start)
+    }
+
+    fn reserve(&self, to: u64) -> io::Result<()> {
+        let state = &mut *self.lock();
+        state.check_power(self.start)?;
+        match to > state.longest(self.file) {
+            true => Err(io::Error::from_raw_os_error(ENOSPC)),
+            false => state.files[self.file].1.reserve(to),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

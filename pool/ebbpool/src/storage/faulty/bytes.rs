@@ -113,6 +113,16 @@ impl FaultyFile {
         self.handle.set_len(length)
     }
 
+    /// Reserves room up to an offset, and leaves the length as it is. A later [`set_len`](Self::set_len) that makes the file no
+    /// longer, or a crash, frees it.
+    ///
+    /// # Errors
+    ///
+    /// [`ENOSPC`](super::ENOSPC) beyond [`set_capacity`](super::FaultyDisk::set_capacity), and [`PowerOff`].
+    pub fn reserve(&self, to: u64) -> io::Result<()> {
+        self.handle.reserve(to)
+    }
+
     /// Makes everything written so far survive a crash.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ pub(super) struct Platter {
     durable: Vec<u8>,
     cached: Vec<u8>,
     pending: Vec<PendingChange>,
+    /// Room is reserved up to here.
+    reserved: usize,
 }
 
 /// How much of the pending changes survives.
@@ -35,6 +37,16 @@ pub(super) enum Survival {
 impl Platter {
     pub(super) fn len(&self) -> usize {
         self.cached.len()
+    }
+
+    /// The bytes that it takes of the disk: its length, or what is reserved.
+    pub(super) fn taken(&self) -> usize {
+        self.len().max(self.reserved)
+    }
+
+    pub(super) fn reserve(&mut self, to: u64) -> io::Result<()> {
+        self.reserved = self.reserved.max(extent(to, 0)?.start);
+        Ok(())
     }
 
     /// Reads bytes from `at` on, as the cache has them; zeros beyond the end. Returns the number of bytes before the
@@ -68,6 +80,9 @@ impl Platter {
 
     pub(super) fn set_len(&mut self, length: u64) -> io::Result<()> {
         let length = extent(length, 0)?.start;
+        if length <= self.len() {
+            self.reserved = self.reserved.min(length);
+        }
         self.cached.resize(length, 0);
         self.pending.push(PendingChange::Length(length));
         Ok(())
@@ -99,9 +114,10 @@ impl Platter {
         self.settle(dice.survival(), dice);
     }
 
-    /// The power fails: any part of the pending changes survives, and the cache is lost.
+    /// The power fails: any part of the pending changes survives, and the cache is lost; what is reserved is free again.
     pub(super) fn crash(&mut self, dice: &mut Dice) {
         self.settle(dice.survival(), dice);
+        self.reserved = 0;
         self.cached.clone_from(&self.durable);
     }
 

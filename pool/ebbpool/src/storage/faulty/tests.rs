@@ -352,6 +352,22 @@ fn a_full_disk_takes_no_more_bytes_and_lets_others_be_overwritten() {
     log.append(&[5; 90]).unwrap();
     assert_eq!(errno(log.append(&[5]).map(drop)), Err(Some(ENOSPC)));
     assert_eq!(disk.used(), 250);
+    // What is reserved is there, until the file becomes no longer, or the power fails.
+    data.set_len(5).unwrap();
+    assert_eq!(errno(data.reserve(11)), Err(Some(ENOSPC)));
+    data.reserve(10).unwrap();
+    assert_eq!((data.len().unwrap(), errno(log.append(&[6]).map(drop))), (5, Err(Some(ENOSPC))));
+    data.set_len(8).unwrap();
+    data.append(&[6; 2]).unwrap();
+    data.set_len(5).unwrap();
+    data.reserve(8).unwrap();
+    data.set_len(5).unwrap();
+    log.append(&[6; 5]).unwrap();
     disk.heal();
+    data.reserve(100).unwrap();
+    assert_eq!(disk.used(), 245 + 100);
+    disk.restart();
+    assert!(disk.used() <= 250);
+    let log = disk.bytes("log");
     log.append(&[6; 1000]).unwrap();
 }
