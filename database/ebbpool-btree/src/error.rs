@@ -98,6 +98,17 @@ pub enum DatabaseError {
         /// A position up to which the log was durable.
         durable: Lsn,
     },
+    /// The file of pages is older than the log, and commits between the two are in neither. A database that is opened with
+    /// [`DatabaseOptions::read_only`](crate::DatabaseOptions::read_only) shows what can still be read.
+    #[error(
+        "the pages are older than the log: the first is as of byte {found}, and a checkpoint wrote it at byte {expected}. Put back all four files of one copy, or open the database read-only"
+    )]
+    PagesOlder {
+        /// The LSN of the first page.
+        found: Lsn,
+        /// Its LSN when the latest checkpoint was complete.
+        expected: Lsn,
+    },
     /// The database was opened read-only.
     #[error("the database is open read-only; open it without DatabaseOptions::read_only to change it")]
     ReadOnly,

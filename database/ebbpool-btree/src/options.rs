@@ -204,8 +204,8 @@ impl DatabaseOptions {
     ///
     /// [`DatabaseError::Options`], [`DatabaseError::NotADatabase`], [`DatabaseError::Newer`],
     /// [`DatabaseError::Locked`], [`DatabaseError::File`], [`DatabaseError::LogDamaged`],
-    /// [`DatabaseError::LogCut`], [`DatabaseError::Corrupt`], and errors of the pool. Files that do not
-    /// belong to a database remain unchanged.
+    /// [`DatabaseError::LogCut`], [`DatabaseError::PagesOlder`], [`DatabaseError::Corrupt`], and errors of the pool. Files that do
+    /// not belong to a database remain unchanged.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database, DatabaseError> {
         self.check()?;
         let files = match self.read_only {

@@ -28,6 +28,8 @@ pub(crate) struct Analysis {
     pub(crate) records: u64,
     /// All changes before this position are in the pages.
     redo_from: Lsn,
+    /// The LSNs of the records that format the first page, ascending.
+    first_page: Vec<Lsn>,
     /// By page, the LSN of the latest record that formats it.
     formatted: HashMap<u64, Lsn>,
     /// By page, the LSN of the latest record that frees it.
@@ -88,7 +90,10 @@ impl Analysis {
             }
             for (page, change) in record.changes() {
                 match change {
-                    Change::Format(_) => _ = analysis.formatted.insert(*page, lsn),
+                    Change::Format(_) => {
+                        analysis.formatted.insert(*page, lsn);
+                        analysis.first_page.extend((*page == META).then_some(lsn));
+                    }
                     &Change::Mark { first, count, used } => {
                         if u64::from(count) > maps.span {
                             let what = "the log marks more pages in it than it has";
@@ -217,10 +222,14 @@ impl Analysis {
             skipped += 1;
         };
         let complete = self.redo_from >= tree.wal.begin() || tree.wal.begin() == FIRST;
-        match complete {
+        let usable = match complete {
             // The log lacks earlier changes, without which later ones cannot be applied to a page.
-            false => skip(DatabaseError::LogDamaged { position: self.redo_from, durable: tree.wal.begin() }),
-            true => {
+            false => Err(DatabaseError::LogDamaged { position: self.redo_from, durable: tree.wal.begin() }),
+            true => self.check_not_older(tree),
+        };
+        match usable {
+            Err(error) => skip(error),
+            Ok(()) => {
                 let redone = self.redo_each(tree, &mut |error| {
                     skip(error);
                     Ok(())
@@ -250,9 +259,22 @@ impl Analysis {
         (done, skipped)
     }
 
-    /// Checks that no page on which all else depends is ahead of the log. The first page has the LSN of the
-    /// latest checkpoint, so this detects a log whose files are both older copies.
+    /// Checks that the first page is as late as the latest checkpoint left it: if not, the file is an older copy, and the log lacks
+    /// changes of other pages too. The error of a page that cannot be read is left to others.
+    fn check_not_older(&self, tree: &Tree) -> Result<(), DatabaseError> {
+        let covered = self.first_page.iter().rfind(|&&lsn| lsn <= self.redo_from);
+        match (tree.pool.fix_read(META), covered) {
+            (Ok(page), Some(&expected)) if page.lsn() < expected => {
+                Err(DatabaseError::PagesOlder { found: page.lsn(), expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that no page on which all else depends is ahead of the log, and the first one not older than its
+    /// checkpoint. The first page has the LSN of the latest checkpoint, so this detects a log whose files are both older copies.
     fn check_age(&self, tree: &Tree) -> Result<(), DatabaseError> {
+        self.check_not_older(tree)?;
         let maps = tree.allocation.maps.below(tree.pool.pages());
         for page in [META, ROOT].into_iter().chain(maps) {
             match tree.pool.fix_read(page).map_err(as_cut_log) {

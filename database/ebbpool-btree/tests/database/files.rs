@@ -323,6 +323,28 @@ fn a_log_that_is_older_than_the_pages_is_reported() {
 }
 
 #[test]
+fn pages_that_are_older_than_the_log_are_reported() {
+    for close in [true, false] {
+        let directory = TestDirectory::with_database(100, true);
+        let older = fs::read(directory.path()).unwrap();
+        let database = directory.open().unwrap();
+        (100..1000).for_each(|number| put(&database, number));
+        database.checkpoint().unwrap();
+        (1000..1100).for_each(|number| put(&database, number));
+        if close {
+            database.close().unwrap();
+        } else {
+            drop(database);
+        }
+        fs::write(directory.path(), older).unwrap();
+        let error = directory.refused();
+        assert!(matches!(error, DatabaseError::PagesOlder { found, expected } if found < expected), "{error}");
+        let read_only = options().read_only(true).open(directory.path()).unwrap();
+        assert_eq!((all(&read_only).len(), read_only.lost().unwrap().skipped), (100, 1));
+    }
+}
+
+#[test]
 fn a_log_that_is_older_than_some_leaves_is_reported() {
     let directory = TestDirectory::with_database(1000, true);
     let older = directory.bytes();
