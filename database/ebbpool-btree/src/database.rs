@@ -11,7 +11,7 @@ use std::time::Duration;
 use ebbpool::{Log, Lsn};
 
 use crate::backup::Backup;
-use crate::check::{self, CheckReport};
+use crate::check::{self, CheckFinding, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::ended::EndedTransaction;
 use crate::error::DatabaseError;
@@ -19,8 +19,8 @@ use crate::locks::{BeforeImage, Locks, Reader};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::overlay::OverlayPages;
-use crate::page::ROOT;
 use crate::page::cell::{Value, read_leaf_cell};
+use crate::page::{META, ROOT};
 use crate::range::RecordRange;
 use crate::recovery::RecoveryStats;
 use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
@@ -559,11 +559,20 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Errors of the pool. Damage is not an error: the report lists it.
+    /// Errors of the pool. Damage is not an error: the report lists it, and why the database takes no more changes, if it does
+    /// not.
     pub fn check(&mut self) -> Result<CheckReport, DatabaseError> {
         let _none = self.inner.checkpoints.hold_off();
-        self.inner.finish_ended()?;
-        check::check(&self.inner.tree)
+        let ended = self.inner.finish_ended();
+        let broken = self.inner.broken.get();
+        if broken.is_none() {
+            ended?;
+        }
+        let mut report = check::check(&self.inner.tree)?;
+        report
+            .findings
+            .extend(broken.map(|why| CheckFinding { page: META, what: DatabaseError::Broken(why.clone()).to_string() }));
+        Ok(report)
     }
 
     /// What is missing from a database that was opened with

@@ -165,7 +165,9 @@ impl DatabaseError {
     pub(crate) fn may_pass(&self) -> bool {
         use ebbpool::PoolError as Pool;
         match self {
-            DatabaseError::Pool(Pool::Poisoned { .. } | Pool::Abandoned { .. } | Pool::WriteAhead { .. }) => false,
+            DatabaseError::Pool(
+                Pool::Poisoned { .. } | Pool::Abandoned { .. } | Pool::WriteAhead { .. } | Pool::Damaged { .. },
+            ) => false,
             DatabaseError::Pool(_) | DatabaseError::Full { .. } => true,
             DatabaseError::Log { source, .. } => source.kind() != io::ErrorKind::InvalidData,
             _ => false,

@@ -247,6 +247,30 @@ fn an_error_that_passes_is_an_error_of_one_call_at_most() {
 }
 
 #[test]
+fn damage_that_a_rollback_meets_breaks_the_database() {
+    let disk = FaultyDisk::new(0);
+    let mut database = filled(&disk);
+    let mut one = database.begin();
+    one.put(&key(0), b"to be undone").unwrap();
+    one.put(&key(900), b"").unwrap();
+    database.checkpoint().unwrap();
+    // The leaf is no longer in memory.
+    (0..5).for_each(|_| assert_eq!(database.range(key(100)..key(900)).count(), 800));
+    let bytes = disk.bytes("data").read_all().unwrap();
+    let at = bytes.windows(12).position(|bytes| bytes == b"to be undone").unwrap();
+    assert!(disk.flip("data", at as u64, 3));
+    let is_damaged = |outcome: Result<(), _>| matches!(outcome, Err(DatabaseError::Pool(PoolError::Damaged { .. })));
+    // What does not need the page goes on until the transaction ends.
+    assert!(is_damaged(database.get(&key(1)).map(drop)) && is_damaged(database.put(&key(1), b"")));
+    database.put(&key(500), b"").unwrap();
+    assert!(is_broken(one.rollback()) && is_broken(database.put(&key(500), b"")));
+    let findings = database.check().unwrap().findings;
+    let is_found = |page, what| findings.iter().any(|found| found.page == page && found.what.contains(what));
+    assert!(is_found((at / PAGE) as u64, "checksum") && is_found(0, "takes no more changes"), "{findings:?}");
+    assert!(is_broken(database.close()));
+}
+
+#[test]
 fn an_operation_that_cannot_be_undone_ends_its_transaction() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
