@@ -93,7 +93,7 @@ impl Allocation {
     }
 
     /// The pages that a map marks as in use; nothing if there is no map.
-    fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
+    pub(crate) fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
         let payload = pool.of_class(class::MAP).fix_read(map)?;
         match map > 1 && PageKind::from_payload(&payload) == Some(PageKind::Nothing) {
             true => Ok(None),

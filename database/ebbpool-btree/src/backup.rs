@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ebbpool::storage::{FileOptions, FileStorage};
-use ebbpool::{PageFormat, PoolOptions, PoolScan};
+use ebbpool::{PageFormat, PoolError, PoolOptions, PoolScan};
 
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
@@ -93,7 +93,7 @@ impl DatabaseInner {
         Ok(Backup { pages, log_bytes })
     }
 
-    /// Copies all pages through the pool, each under its latch, and makes them durable.
+    /// Copies the pages in use through the pool, each under its latch, and makes them durable.
     fn copy_pages(&self, path: &Path) -> Result<u64, DatabaseError> {
         let pool = &self.tree.pool;
         let page_size = pool.stats().page_size;
@@ -101,18 +101,19 @@ impl DatabaseInner {
             .map_err(|error| DatabaseError::Options(error.to_string()))?;
         let identity = self.tree.wal.identity();
         // Not those of the database itself.
-        let of_copy = |error: ebbpool::PoolError| failed(path, "write it")(io::Error::other(error));
+        let of_copy = |error: PoolError| failed(path, "write it")(io::Error::other(error));
         let copy = PoolOptions::new(FRAMES).format(PageFormat::Checked).identity(identity).open(storage).map_err(of_copy)?;
-        let (pages, mut scan) = (pool.pages(), PoolScan::new());
-        let mut payload = vec![0; pool.payload_size()];
-        for page in 0..pages {
-            let lsn = {
-                let page = pool.fix_scan(page, &mut scan)?;
-                payload.copy_from_slice(&page);
-                page.lsn()
-            };
-            // One that was never written stays so.
-            if lsn > 0 || payload.iter().any(|&byte| byte != 0) {
+        let (pages, mut scan, mut payload) = (pool.pages(), PoolScan::new(), vec![0; pool.payload_size()]);
+        for map in self.tree.allocation.maps.below(pages) {
+            for page in self.used(map)?.into_iter().filter(|&page| page < pages) {
+                let from = match pool.fix_scan(page, &mut scan) {
+                    // It was freed meanwhile, so the copy's recovery needs nothing of it.
+                    Err(PoolError::Damaged { .. }) if !self.used(map)?.contains(&page) => continue,
+                    from => from?,
+                };
+                payload.copy_from_slice(&from);
+                let lsn = from.lsn();
+                drop(from);
                 let mut page = copy.fix_new(page).map_err(of_copy)?;
                 page.copy_from_slice(&payload);
                 page.set_lsn(lsn);
@@ -121,5 +122,11 @@ impl DatabaseInner {
         copy.grow(pages).map_err(of_copy)?;
         copy.close().map_err(|error| failed(path, "write it")(io::Error::other(error)))?;
         Ok(pages)
+    }
+
+    /// The pages that a map marks as in use, itself among them. The copy needs no others: of a page that comes into use later the log has
+    /// all, from its formatting on.
+    fn used(&self, map: u64) -> Result<Vec<u64>, DatabaseError> {
+        Ok(self.tree.allocation.read_map(&self.tree.pool, map)?.unwrap_or_default())
     }
 }

@@ -120,6 +120,34 @@ fn check(path: &std::path::Path, before: [u64; 3], after: [u64; 3]) {
     database.close().unwrap();
 }
 
+/// Half of the pages are free, and rotten: neither readers nor a check need them.
+#[test]
+fn a_backup_needs_no_free_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let [original, copy] = ["original.db", "copy.db"].map(|name| directory.path().join(name));
+    let database = options().open(&original).unwrap();
+    let key = |number: u32| number.to_be_bytes();
+    (0..1000).for_each(|number| database.put(&key(number), &[7; 100]).unwrap());
+    (0..800).for_each(|number| drop(database.delete(&key(number)).unwrap()));
+    database.close().unwrap();
+    let mut database = options().open(&original).unwrap();
+    let report = database.check().unwrap();
+    database.close().unwrap();
+    let mut bytes = fs::read(&original).unwrap();
+    // The first map, in page 1, has a bit for each page from byte 16 of its payload on.
+    let map = bytes[512 + ebbpool::HEADER_BYTES + 16..1024].to_vec();
+    let free = (0..report.pages as usize).filter(|page| map[page / 8] & 1 << (page % 8) == 0);
+    free.for_each(|page| bytes[page * 512 + 100..][..100].fill(0xEE));
+    fs::write(&original, bytes).unwrap();
+    let mut database = options().open(&original).unwrap();
+    assert_eq!((database.check().unwrap(), report.used < report.pages / 2), (report, true));
+    database.backup(&copy).unwrap();
+    (0..1000).for_each(|number| database.put(&key(number), &[8; 100]).unwrap());
+    let mut copy = options().open(&copy).unwrap();
+    assert!(copy.check().unwrap().findings.is_empty());
+    assert_eq!(copy.range::<&[u8]>(..).count(), 200);
+}
+
 #[test]
 fn a_backup_replaces_nothing_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
