@@ -13,7 +13,7 @@ use ebbpool::{PageFormat, PoolError, PoolOptions, PoolScan};
 
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
-use crate::files::{DatabasePaths, failed, sync_directory};
+use crate::files::{self, DatabasePaths, failed, sync_directory};
 use crate::log::LogFile;
 
 /// Frames of the pool that writes the copy's pages.
@@ -34,8 +34,8 @@ struct Unfinished(Vec<PathBuf>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        for path in &self.0 {
-            // Without its log no copy is taken for a database.
+        // The first one last, which is locked.
+        for path in self.0.iter().rev() {
             let _ = fs::remove_file(path);
         }
     }
@@ -43,11 +43,15 @@ impl Drop for Unfinished {
 
 impl Unfinished {
     fn create(&mut self, path: &Path) -> Result<File, DatabaseError> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(failed(path, "create it for a backup"))?;
+        let file = create(path)?;
         self.0.push(path.to_owned());
         Ok(file)
     }
+}
+
+fn create(path: &Path) -> Result<File, DatabaseError> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    file.map_err(failed(path, "create it for a backup"))
 }
 
 /// Ends what a backup holds back: the log becomes shorter again.
@@ -66,28 +70,32 @@ impl DatabaseInner {
     /// Copies the database to `path`; `txn` is no transaction's number.
     pub(crate) fn back_up(&self, path: &Path, txn: u64) -> Result<Backup, DatabaseError> {
         let paths = DatabasePaths::new(path);
-        if let Some(there) = paths.all().into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        let [first, second] = &paths.log;
+        let part = second.with_added_extension("part");
+        let mut names = paths.all().into_iter().chain([&*part]);
+        if let Some(there) = names.find(|path| path.symlink_metadata().is_ok()) {
             return Err(failed(there, "back up a database into it")(io::ErrorKind::AlreadyExists.into()));
         }
-        let mut unfinished = Unfinished(Vec::new());
+        // While it is locked no program creates a database there. One that was faster keeps it.
+        let locked = create(first)?;
+        files::locked(locked.try_lock(), path, first)?;
+        let mut unfinished = Unfinished(vec![first.clone()]);
         drop(unfinished.create(&paths.pages)?);
+        // The name of the second file comes last: without it no copy is taken for a database.
+        let logs = [&locked, &unfinished.create(&part)?];
         let kept = KeptLog { inner: self, txn };
         let redo_from = self.keep_log(txn)?;
         let pages = self.copy_pages(&paths.pages)?;
-        // The names of a log come last: a copy that is not complete has none.
-        let parts = paths.log.each_ref().map(|path| path.with_added_extension("part"));
-        let files = [unfinished.create(&parts[0])?, unfinished.create(&parts[1])?];
+        let names = [first, &part];
         let log_bytes = self.copy_log(redo_from, &mut |file, offset, bytes| {
-            LogFile::write_at(&files[file], offset, bytes).map_err(failed(&parts[file], "write it"))
+            LogFile::write_at(logs[file], offset, bytes).map_err(failed(names[file], "write it"))
         })?;
         drop(kept);
-        for (file, part) in files.iter().zip(&parts) {
-            file.sync_all().map_err(failed(part, "sync it"))?;
+        for (file, name) in logs.into_iter().zip(names) {
+            file.sync_all().map_err(failed(name, "sync it"))?;
         }
-        for (part, path) in parts.iter().zip(&paths.log) {
-            fs::rename(part, path).map_err(failed(part, "rename it"))?;
-            unfinished.0.push(path.clone());
-        }
+        fs::rename(&part, second).map_err(failed(&part, "rename it"))?;
+        unfinished.0.push(second.clone());
         sync_directory(path).map_err(failed(path, "sync its directory"))?;
         unfinished.0.clear();
         Ok(Backup { pages, log_bytes })

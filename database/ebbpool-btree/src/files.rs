@@ -171,7 +171,7 @@ pub(crate) fn sync_directory(of: &Path) -> io::Result<()> {
     }
 }
 
-fn locked(outcome: Result<(), TryLockError>, path: &Path, name: &Path) -> Result<(), DatabaseError> {
+pub(crate) fn locked(outcome: Result<(), TryLockError>, path: &Path, name: &Path) -> Result<(), DatabaseError> {
     outcome.map_err(|error| match error {
         TryLockError::WouldBlock => DatabaseError::Locked { path: path.into() },
         TryLockError::Error(error) => failed(name, "lock it")(error),

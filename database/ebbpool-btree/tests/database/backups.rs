@@ -128,7 +128,7 @@ fn a_backup_needs_no_free_page() {
     let database = options().open(&original).unwrap();
     let key = |number: u32| number.to_be_bytes();
     (0..1000).for_each(|number| database.put(&key(number), &[7; 100]).unwrap());
-    (0..800).for_each(|number| drop(database.delete(&key(number)).unwrap()));
+    (0..800).for_each(|number| assert!(database.delete(&key(number)).unwrap()));
     database.close().unwrap();
     let mut database = options().open(&original).unwrap();
     let report = database.check().unwrap();
@@ -148,13 +148,38 @@ fn a_backup_needs_no_free_page() {
     assert_eq!(copy.range::<&[u8]>(..).count(), 200);
 }
 
+/// A program that opens the path of a copy from its first moment on creates no database there.
+#[test]
+fn no_database_is_created_where_a_backup_is_under_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = options().open(directory.path().join("original.db")).unwrap();
+    (0..500u32).for_each(|number| database.put(&number.to_be_bytes(), &[7; 100]).unwrap());
+    for round in 0..20 {
+        let copy = directory.path().join(format!("copy {round}.db"));
+        let count = thread::scope(|threads| {
+            let opened = threads.spawn(|| {
+                loop {
+                    match copy.exists().then(|| options().open(&copy)) {
+                        None | Some(Err(DatabaseError::Locked { .. })) => {}
+                        Some(opened) => return opened.unwrap().range::<&[u8]>(..).count(),
+                    }
+                }
+            });
+            database.backup(&copy).unwrap();
+            opened.join().unwrap()
+        });
+        assert_eq!(count, 500);
+    }
+}
+
 #[test]
 fn a_backup_replaces_nothing_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let database = options().open(directory.path().join("original.db")).unwrap();
     database.put(b"key", b"value").unwrap();
     let copy = directory.path().join("copy.db");
-    for there in DatabasePaths::new(&copy).all() {
+    let part = directory.path().join("copy.db.log1.part");
+    for there in DatabasePaths::new(&copy).all().into_iter().chain([&*part]) {
         fs::write(there, "another's").unwrap();
         let refused = database.backup(&copy).unwrap_err().to_string();
         assert!(refused.contains(&there.display().to_string()) && refused.contains("back up"), "{refused}");
