@@ -14,7 +14,8 @@ const MOST_PASSES: usize = 4;
 #[non_exhaustive]
 pub struct Checkpoint {
     /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs the log from after
-    /// it. [`Lsn::MAX`] without a log, and 0 if its log has no record yet or some page could not be written meanwhile. Changes of a page that a
+    /// it. [`Lsn::MAX`] without a log, and 0 if its log has no record yet, some page could not be written
+    /// meanwhile, or a resized pool moved dirty pages all the time. Changes of a page that a
     /// panic left abandoned, or that was discarded and not yet [redone](crate::WriteGuard::redone), are not covered.
     pub covered: Lsn,
     /// The number of pages written.

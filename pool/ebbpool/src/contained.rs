@@ -253,8 +253,15 @@ impl DynPolicy for ContainedPolicy {
         }
         noted
     }
-    fn coming_victims(&self, _may_evict: &dyn Fn(Frame) -> bool, _coming: &mut [Frame]) -> Option<usize> {
-        None
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
+        let named = self.query(|policy| {
+            let mut named = vec![0; coming.len()];
+            let found = policy.coming_victims(may_evict, &mut named)?;
+            named.truncate(found);
+            Some(named)
+        })?;
+        let held = named.into_iter().filter(|&frame| self.holds(frame));
+        Some(coming.iter_mut().zip(held).map(|(place, frame)| *place = frame).count())
     }
     fn hit(&mut self, frame: Frame, access: Access) {
         self.call(|policy| policy.hit(frame, access));

@@ -477,7 +477,7 @@ impl PoolShared {
                     }
                     FetchPlan::AllPinned => {
                         drop(policy);
-                        waiting.for_frame()?;
+                        waiting.for_frame(self.frames.count())?;
                         return Ok(FetchResult::Retry);
                     }
                     FetchPlan::Admit(admission) => *admission,

@@ -55,6 +55,7 @@ use std::ops::Range;
 
 use crate::error::{OptionsError, PoolError};
 use crate::page::{Damage, PageFormat};
+use crate::spaces;
 use crate::storage::{Read, Storage, Write, settled};
 use crate::sync::{Condvar, Mutex};
 
@@ -439,14 +440,18 @@ impl DoubleWriteArea {
         let mut pages: Vec<u64> = candidates.keys().copied().collect();
         pages.sort_unstable();
         let mut restored = Vec::new();
+        let mut torn = Vec::new();
         for page in pages {
             // A page that cannot be read counts as torn: a write that failed may have left it so.
-            let torn = match is_torn(data, page) {
-                Ok(false) => continue,
-                Ok(true) => Ok(()),
-                Err(unreadable @ PoolError::Read { .. }) => Err(unreadable),
+            match is_torn(data, page) {
+                Ok(false) => {}
+                Ok(true) => torn.push((page, Ok(()))),
+                Err(unreadable @ PoolError::Read { .. }) => torn.push((page, Err(unreadable))),
+                // Before any page is written.
                 Err(error) => return Err(error),
-            };
+            }
+        }
+        for (page, torn) in torn {
             match self.restore_page(data, page, &candidates[&page], last_batch)? {
                 true => restored.push(page),
                 false => torn?,
@@ -623,6 +628,14 @@ fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, PoolError> {
     let checked = checked.map(|bytes| PageFormat::Checked.check(bytes, page));
     match checked {
         Some(Err(damage @ Damage::Newer(_))) => Err(PoolError::Damaged { page, damage }),
+        // A whole page of another file, which no image may replace.
+        Some(Err(Damage::Misplaced(found))) if spaces::place(found).0 != spaces::place(page).0 => {
+            let ((file, page), (its_file, its_page)) = (spaces::place(page), spaces::place(found));
+            let why = format!(
+                "are not those, or not in the order, as which they were written: page {page} of file {file} is page {its_page} of file {its_file}"
+            );
+            Err(OptionsError::Files(why).into())
+        }
         Some(Err(_)) => Ok(true),
         _ => Ok(false),
     }

@@ -78,7 +78,7 @@ impl PoolOptions {
     }
 
     /// Opens a pool over several storages, numbered from 0, for [`Pool::of_file`]: their pages share the frames, and are of one
-    /// size. Each storage has pages from 0 to 2^40 - 1 and costs of its own, and is synced when it was written. A sync that fails
+    /// size. Their order is part of the data, as their number is: give all of them, in the same one, each time. Each storage has pages from 0 to 2^40 - 1 and costs of its own, and is synced when it was written. A sync that fails
     /// ends the writing of all.
     ///
     /// ```

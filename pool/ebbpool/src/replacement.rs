@@ -28,7 +28,7 @@ use hashbrown::HashSet;
 
 use crate::callback::Callback;
 use crate::contained::contained;
-use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
+use crate::frames::{ClaimedFrame, FrameState, Frames, LatchRefusal, SharedLatch};
 use crate::log::Lsn;
 use crate::rings::{Hit, HitReport, HitRings};
 use crate::spaces::PageSpaces;
@@ -92,6 +92,8 @@ pub(crate) enum FetchPlan<'f> {
 /// What came of an attempt to empty a frame that is no longer in use.
 pub(crate) enum Vacated {
     Done,
+    /// Pages were evicted, and another attempt follows.
+    NotYet,
     /// A thread has the page, or a copy of it is in flight.
     Busy,
     /// The policy's next victim is dirty, and has to be written first.
@@ -152,6 +154,9 @@ const LONG_SEARCH: u64 = 64;
 /// The background writer's searches for its reserve end after this number of questions for each frame, because other
 /// threads wait for the policy's lock meanwhile.
 const MOST_QUESTIONS_PER_FRAME: u64 = 8;
+
+/// The pages that are evicted at a time so that the pool may have fewer frames, while others wait for the policy's lock.
+const EVICTED_AT_ONCE: usize = 64;
 
 /// The number of epochs in as many misses as the pool has frames. Longer epochs change what policies decide
 /// (`docs/pool.md`), shorter ones save less.
@@ -522,50 +527,80 @@ impl Replacement {
         self.policy.resize(count);
     }
 
-    /// Empties a frame that is no longer in use: moves its page to an empty frame, or evicts the policy's next victims until there is
-    /// one, or the page itself was among them. Does no I/O, and waits for nothing.
+    /// The number of pages that have to leave the pool so that no more are left than it has frames, at least 1.
+    pub(crate) fn to_leave(&self, frames: &Frames) -> usize {
+        self.resident().saturating_sub(frames.count()).max(1) as usize
+    }
+
+    /// Empties a frame that is no longer in use: moves its page to an empty frame, or evicts some of the policy's next victims to make
+    /// room, of which the page may be one. Does no I/O, and waits for nothing.
     pub(crate) fn vacate_unused(&mut self, frame: Frame, pool: PoolView) -> Vacated {
         let frames = pool.frames;
-        while frames.state(frame) != FrameState::Free {
-            let Some(empty) = self.empty_frame(frames) else {
-                match self.evict_clean(pool) {
-                    None => continue,
-                    Some(vacated) => return vacated,
-                }
-            };
-            let Ok(from) = frames.claim_to_drop(frame) else {
-                self.vacate(empty, frames);
-                return Vacated::Busy;
-            };
-            self.move_page(from, empty, pool.table);
+        if frames.state(frame) == FrameState::Free {
+            return Vacated::Done;
         }
-        Vacated::Done
-    }
-
-    /// Evicts the policy's next victim, unless something else has to happen first.
-    fn evict_clean(&mut self, pool: PoolView) -> Option<Vacated> {
-        let frames = pool.frames;
-        let (budget, unwritable) = (VictimSearchBudget::new(frames), &self.unwritable);
-        let may_evict = |frame| budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame);
-        let Some(victim) = self.policy.victim(None, &may_evict) else {
-            self.unwritable.clear();
-            return Some(Vacated::AllPinned);
+        let mut empty = self.empty_frame(frames);
+        if empty.is_none() {
+            match self.evict_clean(pool) {
+                // Before a miss takes the room.
+                Vacated::NotYet => empty = self.empty_frame(frames),
+                vacated => return vacated,
+            }
+        }
+        let Some(empty) = empty else {
+            return Vacated::NotYet;
         };
-        // Another thread may have fixed it since the policy asked.
-        let (claimed, dirty) = frames.claim_victim(victim)?;
-        if dirty {
-            claimed.release();
-            return Some(Vacated::Dirty);
+        match frames.claim_to_drop(frame) {
+            Ok(from) => {
+                self.move_page(from, empty, pool);
+                Vacated::Done
+            }
+            Err(refusal) => {
+                self.vacate(empty, frames);
+                if refusal == LatchRefusal::Empty { Vacated::Done } else { Vacated::Busy }
+            }
         }
-        let evicted = eviction(claimed, false, frames);
-        self.evict(&evicted, false, pool.table);
-        self.vacate(evicted.frame, frames);
-        None
     }
 
-    fn move_page(&mut self, mut from: ClaimedFrame, mut to: ClaimedFrame, table: &PageTable) {
+    /// Evicts some of the policy's next victims, unless something else has to happen first.
+    fn evict_clean(&mut self, pool: PoolView) -> Vacated {
+        let frames = pool.frames;
+        let mut victims = [0; EVICTED_AT_ONCE];
+        let victims = &mut victims[..EVICTED_AT_ONCE.min(self.to_leave(frames))];
+        let (budget, unwritable) = (VictimSearchBudget::new(frames), &self.unwritable);
+        let may_evict = |frame| frames.is_evictable(frame) && !unwritable.contains(&frame);
+        // One search for all: one for each would take a time that grows with the square of the frames.
+        let coming = self.policy.coming_victims(&may_evict, victims).filter(|&coming| coming > 0);
+        let found = coming.or_else(|| {
+            victims[0] = self.policy.victim(None, &|frame| budget.is_exhausted() || may_evict(frame))?;
+            Some(1)
+        });
+        let Some(found) = found else {
+            self.unwritable.clear();
+            return Vacated::AllPinned;
+        };
+        for &victim in &victims[..found] {
+            // Another thread may have fixed it since the policy asked.
+            match frames.claim_victim(victim) {
+                None => {}
+                Some((claimed, true)) => {
+                    claimed.release();
+                    return Vacated::Dirty;
+                }
+                Some((claimed, false)) => {
+                    let evicted = eviction(claimed, false, frames);
+                    self.evict(&evicted, false, pool.table);
+                    self.vacate(evicted.frame, frames);
+                }
+            }
+        }
+        Vacated::NotYet
+    }
+
+    fn move_page(&mut self, mut from: ClaimedFrame, mut to: ClaimedFrame, PoolView { frames, table, .. }: PoolView) {
         let (page, left, taken) = (from.page(), from.frame(), to.frame());
         to.take_over(&mut from);
+        let changed = frames.state(taken).is_changed();
         table.remove(page, left);
         table.insert(page, taken);
         from.vacate();
@@ -577,7 +612,7 @@ impl Replacement {
             self.unwritable.insert(taken);
         }
         self.policy.moved(left, taken);
-        self.returned += 1;
+        self.returned += u64::from(changed);
         to.release();
     }
 

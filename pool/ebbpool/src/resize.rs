@@ -9,9 +9,13 @@ use crate::error::{OptionsError, PoolError};
 use crate::frames::WaitCondition;
 use crate::replacement::Vacated;
 use crate::stats::WriteCause;
+use crate::sync::thread;
 
 /// The most dirty victims that are written at a time.
 const BATCH: usize = 64;
+
+/// The share of the frames that a step takes away is one part in this many.
+const STEPS: u32 = 16;
 
 impl PoolShared {
     pub(crate) fn resize(&self, frames: u32, resizable: bool) -> Result<(), PoolError> {
@@ -29,16 +33,19 @@ impl PoolShared {
             self.set_frames(frames);
             return Ok(());
         }
-        {
-            let mut policy = self.policy();
-            self.set_frames(frames);
-            policy.leave_empty(frames);
-        }
-        for frame in (frames..before).rev() {
-            if let Err(error) = self.empty(frame) {
+        while self.frames.count() > frames {
+            // A step at a time: if guards have the pages, others find as many frames as are left.
+            let from = self.frames.count();
+            let to = frames.max(from - (from / STEPS).max(1));
+            {
+                let mut policy = self.policy();
+                self.set_frames(to);
+                policy.leave_empty(to);
+            }
+            if let Err(error) = (to..from).rev().try_for_each(|frame| self.empty(frame, from)) {
                 let mut policy = self.policy();
                 self.set_frames(before);
-                policy.use_again(frames..before, &self.frames);
+                policy.use_again(to..before, &self.frames);
                 return Err(error);
             }
         }
@@ -53,8 +60,8 @@ impl PoolShared {
         self.limits.set_frames(frames);
     }
 
-    /// Empties a frame that is no longer in use: no page comes into it.
-    fn empty(&self, frame: u32) -> Result<(), PoolError> {
+    /// Empties a frame, the last of those before `end` that may have a page: it is no longer in use, and no page comes into it.
+    fn empty(&self, frame: u32, end: u32) -> Result<(), PoolError> {
         let mut waiting = Waiting::new(self);
         loop {
             let vacated = {
@@ -64,13 +71,15 @@ impl PoolShared {
             };
             match vacated {
                 Vacated::Done => return Ok(()),
+                // Others have their turn at the lock.
+                Vacated::NotYet => thread::yield_now(),
                 Vacated::Busy => waiting.for_latch(frame, self.frames.page_in(frame), WaitCondition::Drop)?,
-                Vacated::AllPinned => waiting.for_frame()?,
+                Vacated::AllPinned => waiting.for_frame(end)?,
                 Vacated::Dirty => {
                     let dirty = {
                         let mut policy = self.policy();
-                        let leave = policy.resident().saturating_sub(self.frames.count());
-                        policy.next_dirty(BATCH.min(leave as usize).max(1), true, &self.frames)
+                        let leave = policy.to_leave(&self.frames);
+                        policy.next_dirty(BATCH.min(leave), true, &self.frames)
                     };
                     self.write_frames(dirty, WriteCause::Background)?;
                 }

@@ -124,8 +124,8 @@ impl<'c> Waiting<'c> {
         Ok(())
     }
 
-    /// Waits until some frame seems to be unpinned.
-    pub(crate) fn for_frame(&mut self) -> Result<(), PoolError> {
+    /// Waits until one of the first `frames` frames seems to be unpinned.
+    pub(crate) fn for_frame(&mut self, frames: u32) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_frames.add(1);
         loop {
@@ -135,7 +135,7 @@ impl<'c> Waiting<'c> {
             }
             thread::sleep(self.next_look.min(self.deadline - now));
             self.next_look = (self.next_look * 2).min(LAST_LOOK);
-            if (0..core.frames.count()).any(|frame| core.frames.is_evictable(frame)) {
+            if (0..frames).any(|frame| core.frames.is_evictable(frame)) {
                 return Ok(());
             }
         }

@@ -81,6 +81,32 @@ fn files_that_do_not_suit_each_other_are_refused() {
     refused(vec![of(512), of(512)], PoolOptions::new(4).most_pages(7));
 }
 
+/// Images in the area are of other files then.
+#[test]
+fn files_in_another_order_are_refused_before_a_page_is_restored() {
+    let area = Arc::new(MemoryStorage::new(2048));
+    let files = [(); 2].map(|()| Arc::new(MemoryStorage::new(2048)));
+    let options = || PoolOptions::new(8).background(false).identity(7).double_write(Arc::clone(&area));
+    let pool = open(options(), &files);
+    for page in 0..10 {
+        for file in 0..2 {
+            pool.of_file(file).fix_write(page).expect("a page")[0] = 1 + file as u8;
+        }
+    }
+    pool.close().expect("it is closed");
+    let [a, b] = &files;
+    let swapped = [b, a].map(|file| Arc::clone(file) as Arc<dyn Storage>);
+    let refused = [options().open_files(swapped), options().open(Arc::clone(b))].map(|opened| opened.map(drop));
+    for refused in refused {
+        assert!(matches!(refused, Err(PoolError::Options(OptionsError::Files(_)))), "{refused:?}");
+    }
+    let pool = open(options(), &files);
+    for page in 0..10 {
+        let found = [0, 1].map(|file| pool.of_file(file).fix_read(page).expect("a page")[0]);
+        assert_eq!(found, [1, 2], "{page}");
+    }
+}
+
 /// Counts its syncs; each read costs that many units.
 struct Counting {
     pages: MemoryStorage,

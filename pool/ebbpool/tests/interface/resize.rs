@@ -1,13 +1,13 @@
 //! The number of frames changes while the pool is used.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{OptionsError, Pool, PoolError, PoolOptions};
-use ebbpool_policy::{Capabilities, registry};
+use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy, registry};
 
 /// The policies whose number of frames may change.
 fn resizable() -> Vec<&'static str> {
@@ -204,6 +204,78 @@ fn ebb_is_soon_as_good_as_one_that_began_with_as_many_frames() {
         let resized = misses(&resized, 60_000, 60_000);
         assert!(resized as f64 <= 1.03 * begun as f64, "{before} to {after}: {resized} misses, and {begun}");
     }
+}
+
+/// First in, first out, which says what it evicts next and counts how often it is asked.
+struct CountsSearches {
+    frames: Vec<Frame>,
+    searches: Arc<AtomicU64>,
+}
+
+impl Policy for CountsSearches {
+    const CAPABILITIES: Capabilities = Capabilities::RESIZES;
+
+    fn hit(&mut self, _: Frame, _: Access) {}
+    fn admit(&mut self, frame: Frame, _: Page, _: Access) {
+        self.frames.push(frame);
+    }
+    fn evicted(&mut self, frame: Frame) {
+        self.frames.retain(|&it| it != frame);
+    }
+    fn cleaned(&mut self, _: Frame) {}
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+        self.searches.fetch_add(1, Ordering::Relaxed);
+        self.frames.iter().copied().find(|&frame| may_evict(frame))
+    }
+    fn coming_victims(&self, may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
+        self.searches.fetch_add(1, Ordering::Relaxed);
+        let next = self.frames.iter().filter(|&&frame| may_evict(frame));
+        Some(coming.iter_mut().zip(next).map(|(place, &frame)| *place = frame).count())
+    }
+    fn moved(&mut self, from: Frame, to: Frame) {
+        self.frames.iter_mut().filter(|frame| **frame == from).for_each(|frame| *frame = to);
+    }
+}
+
+/// A search may look at all frames.
+#[test]
+fn a_smaller_pool_takes_few_searches_for_victims() {
+    let searches = Arc::new(AtomicU64::new(0));
+    for policy in ["lru", "its own"] {
+        let options = PoolOptions::new(6000).most_frames(6000).background(false);
+        let options = match policy {
+            "lru" => options.policy(policy).expect("a policy"),
+            _ => options.own_policy(CountsSearches { frames: Vec::new(), searches: Arc::clone(&searches) }),
+        };
+        let pool = options.open(MemoryStorage::new(512)).expect("a pool");
+        for page in 0..6000 {
+            drop(pool.fix_read(page).expect("a page"));
+        }
+        pool.resize(100).expect("fewer frames");
+        assert!((5900..6000).all(|page| pool.try_fix_read(page).expect("no error").is_some()), "{policy}");
+    }
+    let searches = searches.load(Ordering::Relaxed);
+    assert!(searches < 600, "{searches} searches for 5,900 victims");
+}
+
+/// Guards that are dropped after the resizing began are no longer in the way, wherever their pages are; meanwhile there are as many
+/// frames for others as guards leave.
+#[test]
+fn a_smaller_pool_waits_for_guards_and_leaves_others_the_rest() {
+    let options = PoolOptions::new(100).policy("lru").expect("a policy").most_frames(100).background(false);
+    let pool = options.patience(Duration::from_secs(30)).open(MemoryStorage::new(512)).expect("a pool");
+    let fix = |page| pool.fix_read(page).expect("a page");
+    (0..40).for_each(|page| drop(fix(page)));
+    let held: Vec<_> = (40..100).map(fix).collect();
+    thread::scope(|scope| {
+        let resized = scope.spawn(|| pool.resize(50));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!resized.is_finished());
+        drop(fix(1000));
+        drop(held);
+        resized.join().expect("no panic").expect("fewer frames");
+    });
+    assert_eq!((pool.frames(), pool.stats().resident), (50, 50));
 }
 
 /// In KiB.
