@@ -115,6 +115,8 @@ pub(crate) struct HeldLocks {
 pub(crate) struct Reader {
     pub(crate) txn: TxnId,
     pub(crate) after: Lsn,
+    /// The number of keys that it has removed itself.
+    pub(crate) removed: usize,
 }
 
 impl BeforeImage {
@@ -156,6 +158,11 @@ impl LockHolder {
 }
 
 impl HeldLocks {
+    /// The reader that has these locks.
+    pub(crate) fn reader(&self, txn: TxnId) -> Reader {
+        Reader { txn, after: self.after, removed: self.removed.len() }
+    }
+
     fn holder(&mut self, txn: TxnId) -> Arc<LockHolder> {
         let new = || Arc::new(LockHolder { txn, committed: AtomicU64::new(0) });
         Arc::clone(self.holder.get_or_insert_with(new))
@@ -393,15 +400,16 @@ impl Locks {
     /// in descending order.
     pub(crate) fn removed_between(
         &self,
-        txn: TxnId,
+        reader: Reader,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         ascending: bool,
         most: usize,
     ) -> Vec<Vec<u8>> {
-        if self.removed_count.load(Ordering::Acquire) == 0 || is_empty(from, to) {
+        // Without those of others it need not pass its own.
+        if self.removed_count.load(Ordering::Acquire) == reader.removed || is_empty(from, to) {
             return Vec::new();
         }
-        let removed = self.removed.read();
+        let (removed, txn) = (self.removed.read(), reader.txn);
         let between = removed.range::<[u8], _>((from, to)).filter(|&(_, &by)| by != txn).map(|(key, _)| key.clone());
         match ascending {
             true => between.take(most).collect(),
@@ -555,7 +563,7 @@ mod tests {
         let locks = Locks::new(NEVER);
         let mut one = HeldLocks::default();
         let seen = |txn, after| {
-            let seen = locks.before(Reader { txn, after }, b"a");
+            let seen = locks.before(Reader { txn, after, removed: 0 }, b"a");
             seen.map(|before| before.position().unwrap_or(0))
         };
         assert_eq!(seen(0, 0), None);
@@ -727,7 +735,11 @@ mod tests {
         let k: &[u8] = b"k";
         let all = (Bound::Unbounded, Bound::Unbounded);
         let after = (Bound::Excluded(k), Bound::Unbounded);
-        let seen = |txn, within, ascending| locks.removed_between(txn, within, ascending, 1);
+        let seen = |txn, within, ascending| {
+            // The first one has removed one key where it is asked.
+            let removed = usize::from(txn == 1);
+            locks.removed_between(Reader { txn, after: 0, removed }, within, ascending, 1)
+        };
         assert_eq!(seen(2, all, true), [b"k".to_vec()]);
         assert!(seen(1, all, true).is_empty() && seen(2, after, true).is_empty());
         assert!(seen(2, (Bound::Excluded(k), Bound::Excluded(k)), true).is_empty());

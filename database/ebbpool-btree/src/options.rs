@@ -136,8 +136,8 @@ impl DatabaseOptions {
 
     /// The longest time that a recovery is to take, 10 ms at least: checkpoints begin early enough, and changes wait for them.
     /// It is estimated from the length of the log, the pages changed since the latest checkpoint, and what a page has cost this pool to
-    /// read and to write ([`DatabaseStats::recovery_estimate`](crate::DatabaseStats)). What open transactions have to undo comes
-    /// on top of it.
+    /// read and to write ([`DatabaseStats::recovery_estimate`](crate::DatabaseStats)). On top of it come the log that an open
+    /// transaction keeps, which is read, what it has to undo, and the log of one value, of which the longest has 64 MiB.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().expect("a directory");

@@ -208,7 +208,7 @@ impl<'d> RecordRange<'d> {
             RangeEnd::Front => (slice(&self.from), last.unwrap_or(slice(&self.to))),
             RangeEnd::Back => (last.unwrap_or(slice(&self.from)), slice(&self.to)),
         };
-        self.inner.locks.removed_between(self.reader.txn, within, end == RangeEnd::Front, most)
+        self.inner.locks.removed_between(self.reader, within, end == RangeEnd::Front, most)
     }
 
     fn step(&mut self, end: RangeEnd) -> Option<Result<KeyValue, DatabaseError>> {

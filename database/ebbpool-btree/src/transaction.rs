@@ -208,6 +208,7 @@ impl<'d> Transaction<'d> {
             let mut from = from.to_vec();
             let mut seen = 0;
             while seen < count {
+                this.inner.keep_log_short()?;
                 match this.update_leaf(&from, count, &mut seen, &mut update)? {
                     UpdateStep::Leaf(next) => from = next,
                     UpdateStep::End => break,
@@ -245,12 +246,12 @@ impl<'d> Transaction<'d> {
     ) -> Result<UpdateStep, DatabaseError> {
         let (locks, tree) = (&self.inner.locks, &self.inner.tree);
         let (txn, held) = (self.chain.txn, &mut self.held);
-        let mut stopped = None;
+        let (mut stopped, reader) = (None, held.reader(txn));
         let brought_back = locks.brought_back();
         // The keys before this one have been seen.
         let mut at = from.to_vec();
         let removed = |at: &[u8], end: Bound<&[u8]>| {
-            let first = locks.removed_between(txn, (Bound::Included(at), end), true, 1).pop();
+            let first = locks.removed_between(reader, (Bound::Included(at), end), true, 1).pop();
             first.map(UpdateStep::Locked)
         };
         let mut each = |key: &[u8], value: Value<'_>| {
@@ -302,7 +303,7 @@ impl<'d> Transaction<'d> {
     fn reader(&self) -> Reader {
         match self.ended {
             true => Reader::default(),
-            false => Reader { txn: self.chain.txn, after: self.held.after },
+            false => self.held.reader(self.chain.txn),
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), DbError> {
         pages: stats.pages,
         free_pages: close(database, path, free_pages)?,
         files,
-        closed: recovery.log_bytes == 0 && lost.is_none(),
+        closed: recovery.log_bytes + recovery.rolled_back + recovery.freeing == 0 && lost.is_none(),
         log_since_checkpoint: recovery.log_bytes,
         transactions_to_undo: recovery.rolled_back,
         changes_to_undo: recovery.undone,

@@ -384,6 +384,21 @@ fn checkpoints_keep_a_recovery_within_its_time() {
         let is_within = longest < Duration::from_millis(400) && recovered.recovery.redone <= 200;
         assert_eq!((is_within, taken > 3), (within.is_some(), within.is_some()), "{longest:?}, {taken}, {recovered:?}");
     }
+    // One operation that changes many leaves.
+    let disk = FaultyDisk::new(0);
+    let database = opened(&disk, Some(400)).unwrap();
+    (0..5000).for_each(|number| database.put(&key(number), &[7; 50]).unwrap());
+    let (mut one, before) = (database.begin(), database.stats().checkpoints);
+    let mut longest = Duration::ZERO;
+    let mut updated = 0;
+    let changed = one.update_range(&key(0), 5000, |_, _| {
+        updated += 1;
+        longest = longest.max(if updated % 50 == 0 { database.stats().recovery_estimate } else { Duration::ZERO });
+        Some(vec![8; 50])
+    });
+    assert_eq!(changed.unwrap(), 5000);
+    assert!(database.stats().checkpoints > before + 3 && longest < Duration::from_millis(400), "{longest:?}");
+    drop(one);
     let refused = opened(&FaultyDisk::new(0), Some(9));
     assert!(matches!(refused, Err(DatabaseError::Options(_))));
 }
