@@ -89,7 +89,7 @@ pub(crate) enum FetchPlan<'f> {
     Admit(Box<Admission<'f>>),
 }
 
-/// What came of an attempt to empty a frame that is no longer in use.
+/// The outcome of an attempt to empty a frame that is no longer in use.
 pub(crate) enum Vacated {
     Done,
     /// Pages were evicted, and another attempt follows.

@@ -116,7 +116,7 @@ impl<const KINDS: usize> Densities<KINDS> {
     }
 
     /// From now on ages are in other buckets, and there are `slots` slots, no fewer than before. What was learned for an age stays,
-    /// as far as buckets tell.
+    /// as far as the buckets show it.
     pub(super) fn resize(&mut self, ages: AgeBuckets, slots: usize) {
         let later = self.ages.later_in(ages);
         let shifted = |bucket: usize, by: isize| bucket.saturating_add_signed(by).min(BUCKETS - 1);
