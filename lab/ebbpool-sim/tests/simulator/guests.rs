@@ -323,7 +323,8 @@ fn the_simulator_calls_what_a_guest_declares_and_nothing_else() {
         - Capabilities::LEAVES_HITS_OUT
         - Capabilities::WRITES_UNTIMED
         - Capabilities::CHECKPOINTS
-        - Capabilities::REQUESTS;
+        - Capabilities::REQUESTS
+        - Capabilities::RESIZES;
     let profile = DeviceProfile::named("flash-136").expect("a device");
     let device = AnyDevice::from(profile.device());
     for device in [None, Some(&device)] {
