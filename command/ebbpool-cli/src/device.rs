@@ -4,8 +4,6 @@ pub(crate) mod args;
 pub(crate) mod replay_result;
 mod table;
 
-use std::io::{self, Write};
-
 use ebbpool_device::arrivals::Arrivals;
 use ebbpool_device::{Device, DeviceFailed, FlashDevice};
 use ebbpool_lab::LabError;
@@ -13,7 +11,6 @@ use ebbpool_trace::{OptionalColumns, Source};
 
 use crate::failure::Failure;
 use crate::progress;
-use crate::shared_args::RunFormat;
 use crate::trace;
 use args::{DeviceArgs, DeviceCommand, DeviceReplayArgs};
 use replay_result::DeviceReplayResult;
@@ -83,14 +80,7 @@ fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
         report,
         failed: failed.as_ref().map(ToString::to_string),
     };
-    let mut out = io::stdout().lock();
-    match args.format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &result).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
-        RunFormat::Table => out.write_all(table::of_replay(&result).as_bytes())?,
-    }
+    args.format.print(&result, table::of_replay)?;
     match failed {
         Some(failed) => Err(failed.into()),
         None => Ok(()),

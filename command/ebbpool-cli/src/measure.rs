@@ -15,7 +15,6 @@ use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
 use crate::progress;
-use crate::shared_args::RunFormat;
 use args::MeasureArgs;
 use bench::{DeviceBench, Load, MeasureStop, Operation, Order};
 use error::MeasureError;
@@ -61,14 +60,7 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
     if let (Some(path), Some(file)) = (&args.profile, profile_file) {
         write_profile(&report, path, file)?;
     }
-    let mut out = io::stdout().lock();
-    match args.format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
-        RunFormat::Table => out.write_all(report.to_table().as_bytes())?,
-    }
+    args.format.print(&report, |report| report.to_table())?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Arguments that several commands take.
 
+use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
@@ -11,6 +12,7 @@ use ebbpool_lab::{CheckpointSchedule, CountingRules};
 use ebbpool_policy::split_list;
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -238,6 +240,24 @@ pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
 pub(crate) enum RunFormat {
     Table,
     Json,
+}
+
+impl RunFormat {
+    /// Prints a result as JSON, or as the text of the function.
+    ///
+    /// # Errors
+    ///
+    /// If the output takes no more.
+    pub(crate) fn print<R: Serialize>(self, result: &R, to_text: impl FnOnce(&R) -> String) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self {
+            RunFormat::Json => {
+                serde_json::to_writer_pretty(&mut out, result)?;
+                writeln!(out)
+            }
+            RunFormat::Table => out.write_all(to_text(result).as_bytes()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

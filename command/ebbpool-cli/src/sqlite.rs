@@ -13,7 +13,6 @@ mod recover;
 mod run;
 mod status;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ebbpool_lab::numbers::grouped;
@@ -81,12 +80,7 @@ fn counted(count: u64, thing: &str) -> String {
 
 /// Prints a result as JSON, or as the text of the function.
 fn print<R: Serialize>(result: &R, format: RunFormat, to_text: impl FnOnce(&R) -> String) -> Result<(), SqliteError> {
-    let mut out = io::stdout().lock();
-    let printed = match format {
-        RunFormat::Json => serde_json::to_writer_pretty(&mut out, result).map_err(io::Error::from).and_then(|()| writeln!(out)),
-        RunFormat::Table => out.write_all(to_text(result).as_bytes()),
-    };
-    printed.map_err(SqliteError::Output)
+    format.print(result, to_text).map_err(SqliteError::Output)
 }
 
 #[cfg(test)]

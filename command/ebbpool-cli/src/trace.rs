@@ -20,7 +20,6 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::picture;
 use crate::progress;
-use crate::shared_args::RunFormat;
 use crate::table;
 use args::{ConvertArgs, EncodingArgs, GenerateArgs, InfoArgs, TraceArgs, TraceCommand};
 
@@ -90,14 +89,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     let info = figures(reader, source.label())?;
     progress::report_notes(&source.late_notes());
     let description = TraceDescription { name, format, page_size, database_pages, below_cache, info };
-    let mut out = io::stdout().lock();
-    match args.format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &description).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
-        RunFormat::Table => out.write_all(report(&description).as_bytes())?,
-    }
+    args.format.print(&description, report)?;
     Ok(())
 }
 

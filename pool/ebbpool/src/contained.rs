@@ -260,7 +260,7 @@ impl DynPolicy for ContainedPolicy {
             named.truncate(found);
             Some(named)
         })?;
-        let held = named.into_iter().filter(|&frame| self.holds(frame));
+        let held = named.into_iter().filter(|&frame| self.holds(frame) && may_evict(frame));
         Some(coming.iter_mut().zip(held).map(|(place, frame)| *place = frame).count())
     }
     fn hit(&mut self, frame: Frame, access: Access) {

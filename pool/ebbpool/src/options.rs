@@ -308,8 +308,7 @@ impl PoolOptions {
     }
 
     /// Lets [`Pool::resize`](crate::Pool::resize) change the number of frames, up to this one. The pool reserves the addresses of the
-    /// frames, and memory of about 60 bytes for each. The storage does not register the frames with the kernel then, which makes
-    /// io_uring a little slower.
+    /// frames, and memory of about 70 bytes for each. The storage does not register the frames with the kernel then.
     ///
     /// ```
     /// # use ebbpool::{PoolOptions, storage::MemoryStorage};

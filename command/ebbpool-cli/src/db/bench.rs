@@ -6,7 +6,6 @@ mod recorder;
 mod report;
 mod workers;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::{Duration, Instant};
@@ -20,7 +19,6 @@ use ebbpool_trace::output::refuse_overwriting;
 use super::args::{BenchArgs, with_promises};
 use super::error::DbError;
 use super::open::close;
-use crate::shared_args::RunFormat;
 use loaded_records::LoadedRecords;
 use operations::operations;
 use recorder::WorkloadRecorder;
@@ -55,21 +53,10 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     let outcome = measure(args, &database, recorder.as_ref());
     let report = close(database, path, outcome)?;
     let report = report.with_files(FileSizes::for_path(path));
-    print(&report, args.format).map_err(DbError::Output)?;
+    args.format.print(&report, BenchReport::to_table).map_err(DbError::Output)?;
     match report.interrupted() {
         true => Err(DbError::Interrupted("the measurements up to then are printed, and the database is closed".into())),
         false => Ok(()),
-    }
-}
-
-fn print(report: &BenchReport, format: RunFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, report)?;
-            writeln!(out)
-        }
-        RunFormat::Table => out.write_all(report.to_table().as_bytes()),
     }
 }
 

@@ -1,7 +1,5 @@
 //! `ebbpool db check`: checks every page.
 
-use std::io::{self, Write};
-
 use ebbpool_btree::CheckReport;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use schemars::JsonSchema;
@@ -10,7 +8,6 @@ use serde::Serialize;
 use super::args::CheckArgs;
 use super::error::DbError;
 use super::open::{close, existing};
-use crate::shared_args::RunFormat;
 use crate::table;
 
 /// The result of the check, with the fields of the JSON output.
@@ -51,21 +48,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     let report = database.check().map_err(DbError::at(path));
     let lost = database.lost().map(|lost| lost.to_string());
     let output = CheckOutput::new(close(database, path, report)?, lost, args, page_size);
-    print(&output, args.format).map_err(DbError::Output)?;
+    args.format.print(&output, CheckOutput::to_table).map_err(DbError::Output)?;
     match output.findings.len() + usize::from(output.lost.is_some()) {
         0 => Ok(()),
         count => Err(DbError::Findings { path: path.clone(), count }),
-    }
-}
-
-fn print(output: &CheckOutput, format: RunFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, output)?;
-            writeln!(out)
-        }
-        RunFormat::Table => out.write_all(output.to_table().as_bytes()),
     }
 }
 

@@ -1,7 +1,5 @@
 //! `ebbpool db stats`: what an administrator wants to know of a database, without a change to it.
 
-use std::io::{self, Write};
-
 use ebbpool_cost::ByteSize;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use schemars::JsonSchema;
@@ -11,7 +9,6 @@ use super::args::StatsArgs;
 use super::bench::FileSizes;
 use super::error::DbError;
 use super::open::{close, open_briefly};
-use crate::shared_args::RunFormat;
 use crate::table;
 
 /// The statistics, with the fields of the JSON output.
@@ -66,18 +63,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), DbError> {
         open_seconds: recovery.time.as_secs_f64(),
         lost,
     };
-    print(&output, args.format).map_err(DbError::Output)
-}
-
-fn print(output: &StatsOutput, format: RunFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match format {
-        RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, output)?;
-            writeln!(out)
-        }
-        RunFormat::Table => out.write_all(output.to_table().as_bytes()),
-    }
+    args.format.print(&output, StatsOutput::to_table).map_err(DbError::Output)
 }
 
 impl StatsOutput {

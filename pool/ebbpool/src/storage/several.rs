@@ -78,8 +78,11 @@ impl SeveralStorages {
 
     /// The pages that they have.
     pub(crate) fn spaces(&self) -> io::Result<PageSpaces> {
-        let pages = self.0.iter().map(|part| part.storage.pages().map(|pages| pages.min(MOST_PAGES)));
+        let pages = self.0.iter().map(|part| part.storage.pages());
         let pages = pages.collect::<io::Result<Vec<u64>>>()?;
+        if let Some(pages) = pages.iter().find(|&&pages| pages > MOST_PAGES) {
+            return Err(io::Error::other(format!("a file of several has at most {MOST_PAGES} pages, not {pages}")));
+        }
         Ok(PageSpaces::new(pages[0], &pages[1..]))
     }
 

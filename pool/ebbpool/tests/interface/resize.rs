@@ -237,6 +237,45 @@ impl Policy for CountsSearches {
     }
 }
 
+/// A policy that says that it evicts next what it must not keeps no shrinking pool waiting.
+#[test]
+fn a_policy_that_names_pages_in_use_first_is_asked_for_others() {
+    struct NamesAny(CountsSearches);
+
+    impl Policy for NamesAny {
+        const CAPABILITIES: Capabilities = Capabilities::RESIZES;
+
+        fn hit(&mut self, _: Frame, _: Access) {}
+        fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+            self.0.admit(frame, page, access);
+        }
+        fn evicted(&mut self, frame: Frame) {
+            self.0.evicted(frame);
+        }
+        fn cleaned(&mut self, _: Frame) {}
+        fn victim<F: Fn(Frame) -> bool>(&mut self, incoming: Option<(Page, Access)>, may_evict: F) -> Option<Frame> {
+            self.0.victim(incoming, may_evict)
+        }
+        fn coming_victims(&self, _: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize> {
+            coming.fill(0);
+            // More than there is room for, too.
+            Some(coming.len() + 1)
+        }
+        fn moved(&mut self, from: Frame, to: Frame) {
+            Policy::moved(&mut self.0, from, to);
+        }
+    }
+
+    let policy = NamesAny(CountsSearches { frames: Vec::new(), searches: Arc::default() });
+    let options = PoolOptions::new(20).most_frames(20).background(false).own_policy(policy);
+    let pool = options.open(MemoryStorage::new(512)).expect("a pool");
+    let held = pool.fix_read(0).expect("a page");
+    (1..20).for_each(|page| drop(pool.fix_read(page).expect("a page")));
+    pool.resize(3).expect("fewer frames");
+    drop(held);
+    assert_eq!((pool.frames(), pool.stats().resident), (3, 3));
+}
+
 /// A search may look at all frames.
 #[test]
 fn a_smaller_pool_takes_few_searches_for_victims() {
