@@ -1,11 +1,13 @@
-//! A pool for which the system has no memory is refused. This is the only test of its program, since it limits the memory of all
-//! threads.
+//! The memory of a process with a pool. This is the only test of its program, since it limits the memory of all threads, and
+//! measures that of all.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+use std::io;
+
 use ebbpool::policy::{Access, Capabilities, Frame, Page, Policy};
-use ebbpool::storage::MemoryStorage;
+use ebbpool::storage::{MemoryStorage, Read, Storage, Write};
 use ebbpool::{PoolError, PoolOptions};
 
 const FRAMES: u32 = 1 << 20;
@@ -41,7 +43,6 @@ fn limit(bytes: u64) {
     assert_eq!(outcome, 0);
 }
 
-#[test]
 fn a_pool_without_memory_for_any_of_its_tables_is_refused() {
     let (mut refused, mut opened) = (0, 0);
     // The frames and their tables take about 130 MiB.
@@ -58,4 +59,61 @@ fn a_pool_without_memory_for_any_of_its_tables_is_refused() {
         }
     }
     assert!(refused > 10 && opened > 0, "{refused} refused, {opened} opened");
+}
+
+/// In KiB.
+fn resident_set() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the process has a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its resident set");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+/// A smaller pool gives memory back to the system.
+fn memory_is_given_back() {
+    struct Zeros;
+    impl Storage for Zeros {
+        fn page_size(&self) -> usize {
+            65_536
+        }
+        fn pages(&self) -> io::Result<u64> {
+            Ok(1 << 20)
+        }
+        fn grow(&self, _pages: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+            for read in reads {
+                read.buffer.fill(0);
+                read.outcome = Ok(());
+            }
+            None
+        }
+        fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+            writes.iter_mut().for_each(|write| write.outcome = Ok(()));
+            None
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn describe(&self) -> String {
+            "zeros".into()
+        }
+    }
+    let pool = PoolOptions::new(16).most_frames(1 << 14).open(Zeros).expect("a pool");
+    let before = resident_set();
+    pool.resize(2048).expect("128 MiB");
+    for page in 0..2048 {
+        pool.fix_write(page).expect("a page")[0] = 1;
+    }
+    let with_all = resident_set();
+    pool.resize(16).expect("1 MiB");
+    let after = resident_set();
+    assert!(with_all >= before + (120 << 10), "{before} KiB, then {with_all}");
+    assert!(after <= before + (8 << 10), "{before} KiB, {with_all}, and at last {after}");
+}
+
+#[test]
+fn memory_is_refused_and_given_back() {
+    a_pool_without_memory_for_any_of_its_tables_is_refused();
+    memory_is_given_back();
 }

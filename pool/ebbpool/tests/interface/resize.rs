@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::storage::MemoryStorage;
 use ebbpool::{OptionsError, Pool, PoolError, PoolOptions};
 use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy, registry};
 
@@ -315,57 +315,4 @@ fn a_smaller_pool_waits_for_guards_and_leaves_others_the_rest() {
         resized.join().expect("no panic").expect("fewer frames");
     });
     assert_eq!((pool.frames(), pool.stats().resident), (50, 50));
-}
-
-/// In KiB.
-#[cfg(target_os = "linux")]
-fn resident_set() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("the process has a status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its resident set");
-    line.trim_end_matches("kB").trim().parse().expect("a number")
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn memory_is_given_back() {
-    struct Zeros;
-    impl Storage for Zeros {
-        fn page_size(&self) -> usize {
-            65_536
-        }
-        fn pages(&self) -> std::io::Result<u64> {
-            Ok(1 << 20)
-        }
-        fn grow(&self, _pages: u64) -> std::io::Result<()> {
-            Ok(())
-        }
-        fn read(&self, reads: &mut [ebbpool::storage::Read<'_>]) -> Option<f64> {
-            for read in reads {
-                read.buffer.fill(0);
-                read.outcome = Ok(());
-            }
-            None
-        }
-        fn write(&self, writes: &mut [ebbpool::storage::Write<'_>]) -> Option<f64> {
-            writes.iter_mut().for_each(|write| write.outcome = Ok(()));
-            None
-        }
-        fn sync(&self) -> std::io::Result<()> {
-            Ok(())
-        }
-        fn describe(&self) -> String {
-            "zeros".into()
-        }
-    }
-    let pool = PoolOptions::new(16).most_frames(1 << 14).open(Zeros).expect("a pool");
-    let before = resident_set();
-    pool.resize(2048).expect("128 MiB");
-    for page in 0..2048 {
-        pool.fix_write(page).expect("a page")[0] = 1;
-    }
-    let with_all = resident_set();
-    pool.resize(16).expect("1 MiB");
-    let after = resident_set();
-    assert!(with_all >= before + (120 << 10), "{before} KiB, then {with_all}");
-    assert!(after <= before + (8 << 10), "{before} KiB, {with_all}, and at last {after}");
 }
