@@ -11,6 +11,7 @@ mod lines;
 mod load;
 mod open;
 mod put;
+mod shrink;
 mod stats;
 
 use ebbpool_lab::schema::ResultSchema;
@@ -32,6 +33,7 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
         DbCommand::Get(args) => get::get(args),
         DbCommand::Dump(args) => dump::dump(args),
         DbCommand::Backup(args) => backup::backup(args),
+        DbCommand::Shrink(args) => shrink::shrink(args),
         DbCommand::Check(args) => check::check(args),
         DbCommand::Stats(args) => stats::stats(args),
         DbCommand::Bench(args) => bench::bench(args),

@@ -92,6 +92,53 @@ impl Allocation {
         Ok(count)
     }
 
+    /// Where the file would end if its pages in use were its first ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub(crate) fn packed_end(&self, pool: &Pool) -> Result<u64, DatabaseError> {
+        let maps = *self.mapped.lock() / self.maps.span;
+        Ok(self.maps.packed_end(self.used(pool)?.saturating_sub(maps)))
+    }
+
+    /// The pages in use from `from` on, except for maps.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub(crate) fn used_from(&self, pool: &Pool, from: u64) -> Result<Vec<u64>, DatabaseError> {
+        let mut all = Vec::new();
+        let mapped = *self.mapped.lock();
+        for map in self.maps.below(mapped).filter(|map| map + self.maps.span > from) {
+            let used = self.read_map(pool, map)?.unwrap_or_default();
+            all.extend(used.into_iter().filter(|&page| page >= from && page != map));
+        }
+        Ok(all)
+    }
+
+    /// Cuts off the pages behind the last one in use, with the maps in which only they themselves are in use. They have no
+    /// changes that the storage lacks.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the pool, and as [`begin`](Self::begin). The pages are free then, and a map is created again with the first
+    /// of them.
+    pub(crate) fn truncate(&self, pool: &Pool) -> Result<(), DatabaseError> {
+        let mut mapped = self.mapped.lock();
+        loop {
+            let map = *mapped - self.maps.span + 1;
+            let used = self.read_map(pool, map)?.unwrap_or_default();
+            match used.into_iter().rfind(|&page| page != map) {
+                None if map > 1 => {
+                    pool.free(map)?;
+                    *mapped -= self.maps.span;
+                }
+                last => return Ok(pool.truncate(last.unwrap_or(ROOT).max(map) + 1)?),
+            }
+        }
+    }
+
     /// The pages that a map marks as in use; nothing if there is no map.
     pub(crate) fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
         let payload = pool.of_class(class::MAP).fix_read(map)?;

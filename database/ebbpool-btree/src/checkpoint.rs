@@ -153,6 +153,17 @@ impl DatabaseInner {
         self.take_checkpoint(&mut self.checkpoints.turn.lock())
     }
 
+    /// Takes a checkpoint, and calls `then` before another one is taken, with whether it covers all changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`checkpoint`](Self::checkpoint), and those of `then`.
+    pub(crate) fn checkpoint_and<R>(&self, then: impl FnOnce(bool) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
+        let mut turn = self.checkpoints.turn.lock();
+        self.take_checkpoint(&mut turn)?;
+        then(turn.is_some_and(|checkpoint| checkpoint.covers_all(self.tree.wal.end_lsn())))
+    }
+
     /// Takes a checkpoint, and has the log keep all records since then until [`live`](Self::live) ends `txn`. Returns from where on a
     /// recovery redoes the changes of pages as they are from now on.
     ///

@@ -23,6 +23,7 @@ use crate::page::cell::{Value, read_leaf_cell};
 use crate::page::{META, ROOT};
 use crate::range::RecordRange;
 use crate::recovery::RecoveryStats;
+use crate::shrink::Shrunk;
 use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 use crate::transaction::Transaction;
 use crate::tree::{LongValue, Tree};
@@ -542,6 +543,30 @@ impl Database {
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<Backup, DatabaseError> {
         let txn = self.inner.next_txn.fetch_add(1, Ordering::Relaxed);
         self.inner.back_up(path.as_ref(), txn)
+    }
+
+    /// Makes the file as short as it can be: moves the pages in use at its end to free pages before them, and cuts off the
+    /// rest. It reads the tree, and the long values if any of their pages moves, and writes the pages that move. New records make the file
+    /// longer again. A crash meanwhile loses nothing, and may leave the file as long as it was.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let database = ebbpool_btree::DatabaseOptions::new(256).open(directory.path().join("my.db"))?;
+    /// let mut database = database;
+    /// database.put(b"long", &[1; 100_000])?;
+    /// database.delete(b"long")?;
+    /// let shrunk = database.shrink()?;
+    /// assert!(shrunk.pages < shrunk.before);
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Truncate`](ebbpool::PoolError::Truncate) if the storage cannot become shorter, as a device;
+    /// [`DatabaseError::ReadOnly`], [`DatabaseError::Broken`], [`DatabaseError::Corrupt`], and errors of the pool and the log. The
+    /// records are what they were.
+    pub fn shrink(&mut self) -> Result<Shrunk, DatabaseError> {
+        self.inner.shrink()
     }
 
     /// Checks every page in use: its checksum, the order and links of the tree, and that the pages reached

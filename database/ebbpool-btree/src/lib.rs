@@ -31,6 +31,7 @@ mod page;
 mod range;
 mod recovery;
 mod rollback;
+mod shrink;
 mod sync;
 mod transaction;
 mod tree;
@@ -54,6 +55,7 @@ pub use options::{DatabaseOptions, DatabaseParts, Durability};
 pub use page::class::PAGE_CLASSES;
 pub use range::RecordRange;
 pub use recovery::RecoveryStats;
+pub use shrink::Shrunk;
 pub use transaction::Transaction;
 pub use tree::TreeShape;
 

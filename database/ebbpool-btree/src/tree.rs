@@ -9,6 +9,7 @@ mod descend;
 mod merge;
 mod modify;
 mod overflow;
+mod relocate;
 mod restructure;
 mod scan;
 mod split;

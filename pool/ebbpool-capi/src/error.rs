@@ -279,6 +279,7 @@ impl From<PoolError> for Failure {
             PoolError::Read { source, .. }
             | PoolError::Write { source, .. }
             | PoolError::Grow { source, .. }
+            | PoolError::Truncate { source, .. }
             | PoolError::Storage { source, .. } => {
                 return Failure::of_io(EBBPOOL_IO, &error, source);
             }

@@ -78,6 +78,15 @@ impl<'p> ClassedPool<'p> {
         }
     }
 
+    /// Makes the file no longer than that, as [`Pool::truncate`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::truncate`] and [`number`](Self::number).
+    pub fn truncate(self, pages: u64) -> Result<(), PoolError> {
+        self.pool.truncate_to(self.number(pages)?)
+    }
+
     /// What a read and a write of a page of the file cost lately; `None` if there is no such file. The policy receives the average of
     /// all files.
     pub fn costs(self) -> Option<OperationCosts> {

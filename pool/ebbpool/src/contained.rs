@@ -70,6 +70,9 @@ impl<S: Storage> Storage for ContainedStorage<S> {
     fn grow(&self, pages: u64) -> io::Result<()> {
         self.fallible(|storage| storage.grow(pages))
     }
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        self.fallible(|storage| storage.truncate(pages))
+    }
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         contained("the storage", || self.0.read(reads)).unwrap_or_else(|why| {
             for read in reads {

@@ -124,6 +124,14 @@ pub enum PoolError {
         /// The storage's error.
         source: io::Error,
     },
+    /// The storage was not made shorter.
+    #[error("the pages from {pages} on cannot be cut off: {source}")]
+    Truncate {
+        /// The number of pages requested.
+        pages: u64,
+        /// The storage's error, or that a page is in use.
+        source: io::Error,
+    },
     /// The double-write area has the images of other data: they would overwrite this data's pages.
     #[error(
         "the double-write area ({area}) is that of data with the identity {found:#x}, and this data has {}; give it its own area, or remove this one if its data is gone",

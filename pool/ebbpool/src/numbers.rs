@@ -12,6 +12,7 @@
 //!    its page is fixed.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -92,6 +93,30 @@ impl PageNumbers {
         if page.saturating_add(1) < used {
             return;
         }
+        self.lower(&mut spare, stored, end_of_changes);
+    }
+
+    /// If all pages from `end` on are free, cuts them off, and lowers the bound to there.
+    pub(crate) fn truncate(
+        &self,
+        end: u64,
+        end_of_changes: impl FnOnce() -> u64,
+        cut: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut spare = self.spare.lock();
+        let bound = self.bound.load(Ordering::Relaxed);
+        let free = spare.free.range(end..).zip(end..).take_while(|(free, page)| *free == page).count();
+        let in_use = end.saturating_add(free as u64);
+        if in_use < bound {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("page {in_use} is in use")));
+        }
+        cut()?;
+        self.lower(&mut spare, || end, end_of_changes);
+        Ok(())
+    }
+
+    /// Lowers the bound to where the pages in use end.
+    fn lower(&self, spare: &mut SpareNumbers, stored: impl Fn() -> u64, end_of_changes: impl FnOnce() -> u64) {
         self.bound.swap(stored(), Ordering::AcqRel);
         let taken = spare.taken.last().map_or(0, |page| page.saturating_add(1));
         // The storage may have grown meanwhile.

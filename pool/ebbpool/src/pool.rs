@@ -643,6 +643,41 @@ impl Pool {
         })
     }
 
+    /// Makes the storage `pages` pages long, if it is longer, and returns when that survives a crash. The pages that are cut off
+    /// have to be [free](Self::free), and stay so if the caller's program crashes: their content is lost. No thread
+    /// may [grow](Self::grow) the storage meanwhile; [`allocate`](Self::allocate) grows it again.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// pool.grow(8)?;
+    /// assert!(pool.truncate(5).is_err());
+    /// for page in 5..8 {
+    ///     pool.free(page)?;
+    /// }
+    /// pool.truncate(5)?;
+    /// assert_eq!(pool.pages(), 5);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Truncate`] if a page is in use, or the storage cannot become shorter, as a device or an object store;
+    /// [`PoolError::Storage`], [`PoolError::Poisoned`], [`PoolError::ReadOnly`].
+    pub fn truncate(&self, pages: u64) -> Result<(), PoolError> {
+        self.truncate_to(pages)
+    }
+
+    /// Makes the file of page `end` end there.
+    pub(crate) fn truncate_to(&self, end: u64) -> Result<(), PoolError> {
+        let core = &*self.core;
+        core.check_callbacks()?;
+        core.transfer.check_writable()?;
+        let cut = || core.transfer.storage().truncate(end);
+        self.space(end).truncate(end, cut, || core.end_of_changes(end))?;
+        core.transfer.sync()
+    }
+
     pub(crate) fn space(&self, page: u64) -> &PageSpace {
         self.core.transfer.spaces.of(page)
     }

@@ -121,4 +121,24 @@ impl PageSpace {
         }
         Ok(())
     }
+
+    /// Makes the pages end at `end`, if they end later and all from there on are free, by `cut`. `end_of_changes` looks at all
+    /// frames.
+    pub(crate) fn truncate(
+        &self,
+        end: u64,
+        cut: impl FnOnce() -> io::Result<()>,
+        end_of_changes: impl FnOnce() -> u64,
+    ) -> Result<(), PoolError> {
+        if end >= self.stored_or_written() {
+            return Ok(());
+        }
+        let cut = self.numbers.truncate(end, end_of_changes, || {
+            cut()?;
+            self.stored.fetch_min(end, Ordering::Relaxed);
+            self.written.fetch_min(end, Ordering::Relaxed);
+            Ok(())
+        });
+        cut.map_err(|source| PoolError::Truncate { pages: end, source })
+    }
 }

@@ -119,6 +119,16 @@ pub trait Storage: Send + Sync {
     /// If there is no room.
     fn grow(&self, pages: u64) -> io::Result<()>;
 
+    /// Cuts off the pages from `pages` on, which nothing uses any more, and which are not read or written meanwhile. A crash
+    /// may bring them back until `sync` has returned.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`] if the storage cannot become shorter, as by default. Nothing has changed then.
+    fn truncate(&self, _pages: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Reads pages, all at the same time if possible, and returns when each has its outcome. A page beyond the end
     /// reads as zeros. The storage continues interrupted and short reads.
     ///
@@ -175,6 +185,9 @@ impl<S: Storage + ?Sized> Storage for Arc<S> {
     }
     fn grow(&self, pages: u64) -> io::Result<()> {
         (**self).grow(pages)
+    }
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        (**self).truncate(pages)
     }
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         (**self).read(reads)

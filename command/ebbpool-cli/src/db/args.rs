@@ -66,6 +66,11 @@ Examples:
 Example:
   ebbpool db backup my.db my-backup.db")]
     Backup(BackupArgs),
+    /// Make the file of a database shorter after much was deleted: move pages to free ones, and cut off the rest
+    #[command(after_help = "\
+Example:
+  ebbpool db shrink my.db")]
+    Shrink(ShrinkArgs),
     /// Check every page, and report what is wrong
     #[command(after_help = "\
 Examples:
@@ -213,6 +218,15 @@ pub(crate) struct BackupArgs {
     /// The copy; none of its files may be there
     #[arg(value_name = "COPY")]
     pub(crate) to: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct ShrinkArgs {
+    /// The database, which no other process has open
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) open: OpenArgs,
 }
 
 #[derive(Args)]

@@ -37,6 +37,17 @@ impl AllocationMaps {
         (0..end).step_by(self.step()).map(|first| first + 1)
     }
 
+    /// Where `pages` pages end, the first ones that are no maps, with their maps.
+    pub(crate) fn packed_end(&self, pages: u64) -> u64 {
+        let in_span = self.span - 1;
+        // A map is the second page of its span.
+        let rest = match pages % in_span {
+            0 => 0,
+            rest => rest + 1,
+        };
+        pages / in_span * self.span + rest
+    }
+
     fn step(&self) -> usize {
         usize::try_from(self.span).unwrap_or(usize::MAX)
     }
@@ -154,6 +165,9 @@ mod tests {
         let below: Vec<_> = maps.below(maps.span + 1).collect();
         assert_eq!(below, [1, maps.span + 1]);
         assert_eq!(maps.below(maps.span).count(), 1);
+        let span = maps.span;
+        let ends = [2, 3, span - 2, span - 1, span, span + 1].map(|pages| maps.packed_end(pages));
+        assert_eq!(ends, [3, 4, span - 1, span, span + 2, span + 3]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ebbpool::WriteGuard;
 
 use super::Tree;
-use super::descend::node_of;
+use super::descend::{Latched, node_of};
 use super::restructure::slot16;
 use crate::change::{Change, Content};
 use crate::error::DatabaseError;
@@ -219,15 +219,15 @@ impl Tree {
         Ok(true)
     }
 
-    fn latch_map_of(&self, page: u64) -> Result<WriteGuard<'_>, DatabaseError> {
+    pub(super) fn latch_map_of(&self, page: u64) -> Result<WriteGuard<'_>, DatabaseError> {
         let map = self.allocation.maps.of(page);
         Ok(self.pool.of_class(MAP).fix_write(map)?)
     }
 
     /// Passes a page to the pool that is marked as free and to which no page refers. If that fails, the
     /// page can be used again after the database is reopened.
-    fn free(&self, guard: WriteGuard<'_>) {
-        let page = guard.page();
+    pub(super) fn free(&self, guard: impl Latched) {
+        let page = guard.number();
         drop(guard);
         if let Err(error) = self.pool.free(page) {
             tracing::warn!(%error, page, "a free page is not used again for now");
@@ -235,7 +235,7 @@ impl Tree {
     }
 }
 
-fn unmark(page: u64) -> Change<'static> {
+pub(super) fn unmark(page: u64) -> Change<'static> {
     let (first, count, used) = (page, 1, false);
     Change::Mark { first, count, used }
 }

@@ -9,8 +9,7 @@ use crate::error::DatabaseError;
 use crate::log::Record;
 
 impl Tree {
-    /// Appends a record, then applies its changes: `changes` has those of `pages` in the same order, then
-    /// those of the allocated page and its map.
+    /// Appends a record, then applies its changes: those of `pages`, of the allocated page and its map.
     ///
     /// # Errors
     ///
@@ -33,10 +32,11 @@ impl Tree {
         };
         let (mut page, mut map) = taken.map(|taken| (taken.page, taken.map)).unzip();
         let pages = pages.iter_mut().map(|page| &mut **page);
-        let pages = pages.chain(&mut page).chain(&mut map);
-        for (guard, (number, change)) in pages.zip(record.changes()) {
-            debug_assert_eq!(*number, guard.page());
-            apply(change, guard, lsn)?;
+        for guard in pages.chain(&mut page).chain(&mut map) {
+            let page = guard.page();
+            for (_, change) in record.changes().iter().filter(|(number, _)| *number == page) {
+                apply(change, guard, lsn)?;
+            }
         }
         Ok(())
     }

@@ -17,6 +17,8 @@ pub struct Tally {
     pub rolled_back: u64,
     pub reported: u64,
     pub steps: u64,
+    /// Pages by which files were made shorter.
+    pub cut_off: u64,
     /// Levels of the highest tree.
     pub deepest: u8,
 }
@@ -41,6 +43,7 @@ impl Counts for Tally {
         self.rolled_back += other.rolled_back;
         self.reported += other.reported;
         self.steps += other.steps;
+        self.cut_off += other.cut_off;
         self.deepest = self.deepest.max(other.deepest);
     }
 }
@@ -78,7 +81,9 @@ impl Life<'_> {
         if let Some(records) = session.load {
             self.load(&mut database, records)?;
         }
+        self.shrink(session, &mut database)?;
         self.work(&database, &session.steps)?;
+        self.shrink(session, &mut database)?;
         if session.close {
             let setting = self.setting;
             database.close().map_err(|error| end(setting, &error))?;
@@ -123,6 +128,19 @@ impl Life<'_> {
         }
         self.tally.recoveries += 1;
         self.tally.deepest = self.tally.deepest.max(report.shape.height);
+        Ok(())
+    }
+
+    fn shrink(&mut self, session: &Session, database: &mut Database) -> Result<(), EndCause> {
+        if session.shrink {
+            let shrunk = self.end_of(database.shrink())?;
+            self.model.acknowledge();
+            self.tally.cut_off += shrunk.before - shrunk.pages;
+            match self.end_of(database.free_pages())? {
+                0 => self.judge(database)?,
+                free => return Err(EndCause::Wrong(format!("{free} pages are free: {shrunk:?}"))),
+            }
+        }
         Ok(())
     }
 

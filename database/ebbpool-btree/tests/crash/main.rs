@@ -65,7 +65,7 @@ impl lives::Case for Case {
     }
 
     fn look(&self, disk: &FaultyDisk, model: &mut Model, tally: &mut Tally) -> Result<(), EndCause> {
-        let look = Session { clear: false, load: None, steps: Vec::new(), close: true };
+        let look = Session { clear: false, load: None, shrink: false, steps: Vec::new(), close: true };
         self.live_with(&[look], disk, model, tally)
     }
 }
@@ -75,7 +75,7 @@ fn exactly_the_committed_changes_survive_every_crash() {
     let (requested, tally) = lives::test::<Case>();
     if requested >= 1000 {
         assert!(
-            tally.committed > requested && tally.rolled_back > requested / 10 && tally.deepest > 1,
+            tally.committed > requested && tally.rolled_back > requested / 10 && tally.deepest > 1 && tally.cut_off > requested,
             "nearly nothing was done: {tally:?}"
         );
         assert!(requested < CRASHES || tally.reported > 0, "no torn page was met: {tally:?}");

@@ -59,6 +59,8 @@ pub struct Session {
     pub clear: bool,
     /// Records to load at first, if there are none.
     pub load: Option<u64>,
+    /// Whether the file is made shorter before the steps and after them.
+    pub shrink: bool,
     pub steps: Vec<Step>,
     /// Whether the database is closed, or only dropped.
     pub close: bool,
@@ -121,6 +123,7 @@ impl Setting {
             sessions.push(Session {
                 clear: chance.one_in(3),
                 load: (!chance.one_in(3)).then(|| chance.below(60)),
+                shrink: chance.one_in(3),
                 steps: (0..steps).map(|_| self.step(chance)).collect(),
                 close: !chance.one_in(3),
             });

@@ -8,4 +8,5 @@ mod lost_logs;
 mod model;
 mod panics;
 mod parts;
+mod shrinking;
 mod threads;

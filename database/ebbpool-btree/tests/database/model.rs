@@ -42,6 +42,7 @@ enum NextAction {
     Checkpoint,
     Check,
     Close,
+    Shrink,
     /// The database is dropped without closing; the disk has all writes.
     Drop,
     Crash(u64),
@@ -101,6 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(NextAction::Checkpoint),
         1 => Just(NextAction::Check),
         1 => Just(NextAction::Close),
+        1 => Just(NextAction::Shrink),
         1 => Just(NextAction::Drop),
         1 => any::<u64>().prop_map(NextAction::Crash),
     ];
@@ -261,6 +263,11 @@ proptest! {
             match step.after {
                 NextAction::Nothing => {}
                 NextAction::Checkpoint => database.checkpoint().unwrap(),
+                NextAction::Shrink => {
+                    let shrunk = database.shrink().unwrap();
+                    prop_assert!(shrunk.pages <= shrunk.before && database.free_pages().unwrap() == 0, "{shrunk:?}");
+                    check(&mut database);
+                }
                 NextAction::Check => check(&mut database),
                 NextAction::Close => {
                     database.close().unwrap();

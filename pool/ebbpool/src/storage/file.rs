@@ -175,6 +175,13 @@ impl Storage for FileStorage {
         self.extent.grow(&self.file, pages)
     }
 
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        match self.writable {
+            true => self.extent.truncate(&self.file, pages),
+            false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let pages = self.extent.pages();
         let mut transfers = Vec::with_capacity(reads.len());

@@ -38,6 +38,11 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        self.pages.write().truncate(usize::try_from(pages).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let pages = self.pages.read();
         for read in reads {

@@ -140,6 +140,13 @@ impl Storage for SeveralStorages {
         Ok(())
     }
 
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        let (part, pages) = self.of(pages)?;
+        part.storage.truncate(pages)?;
+        part.unsynced.store(true, Ordering::Release);
+        Ok(())
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let numbers: Vec<u64> = reads.iter().map(|read| read.page).collect();
         let mut slots: Vec<Option<&mut Read<'_>>> = reads.iter_mut().map(Some).collect();

@@ -111,6 +111,15 @@ impl Storage for SimulatedStorage {
         self.memory.grow(pages)
     }
 
+    /// The device learns that nothing needs the pages.
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        let end = self.memory.pages()?;
+        if pages < end {
+            self.device.lock().trim(pages, end - 1).map_err(io::Error::other)?;
+        }
+        self.memory.truncate(pages)
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         self.memory.read(reads);
         let read = |device: &mut AnyDevice, page| device.read(page);

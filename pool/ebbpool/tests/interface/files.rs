@@ -35,11 +35,19 @@ fn each_file_has_its_pages_and_its_numbers() {
     assert_eq!([0, 1, 2].map(|file| pool.of_file(file).pages().expect("a file")), [21, 20, 20]);
     assert_eq!(pool.pages(), 61);
     pool.of_file(2).grow(30).expect("it grows");
+    for last in [19, 18] {
+        pool.free(pool.of_file(1).number(last).expect("a number")).expect("it is freed");
+    }
+    let in_use = pool.of_file(1).truncate(17).expect_err("a page is in use").to_string();
+    assert!(in_use.contains(&format!("page {} is in use", pool.of_file(1).number(17).expect("a number"))), "{in_use}");
+    pool.of_file(1).truncate(18).expect("it is cut off");
+    assert_eq!(pool.of_file(1).pages().expect("a file"), 18);
     pool.close().expect("it is closed");
-    assert_eq!(files.each_ref().map(|file| file.pages().expect("a length")), [21, 20, 30]);
+    assert_eq!(files.each_ref().map(|file| file.pages().expect("a length")), [21, 18, 30]);
     let pool = open(options(), &files);
     assert_eq!(pool.place(pool.of_file(2).allocate().expect("a page").page()), (2, 30));
-    for page in (0..20).filter(|&page| page != 5) {
+    assert_eq!(pool.place(pool.of_file(1).allocate().expect("a page").page()), (1, 18));
+    for page in (0..18).filter(|&page| page != 5) {
         for file in 0..3 {
             let found = pool.of_file(file).fix_read(page).expect("a page");
             assert_eq!(found[0], (10 * page + u64::from(file)) as u8);

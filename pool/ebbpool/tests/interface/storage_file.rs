@@ -172,7 +172,7 @@ fn a_pool_over_a_read_only_storage_fixes_no_page_for_writing() {
 }
 
 #[test]
-fn grown_pages_are_zeros_and_a_file_never_shrinks() {
+fn grown_pages_are_zeros_and_growing_makes_no_file_shorter() {
     let directory = directory();
     let path = directory.path().join("pages");
     for engine in [Engine::Auto, Engine::Threads] {
@@ -193,6 +193,31 @@ fn grown_pages_are_zeros_and_a_file_never_shrinks() {
         storage.sync().expect("synced");
     }
     assert_eq!(std::fs::metadata(&path).expect("a file").len(), 20 * 4096);
+}
+
+#[test]
+fn pages_that_are_cut_off_are_gone_and_the_file_grows_again() {
+    let directory = directory();
+    for (engine, direct) in [(Engine::Auto, true), (Engine::Threads, false)] {
+        let path = directory.path().join(format!("pages-{direct}"));
+        let length = || std::fs::metadata(&path).expect("a file").len();
+        let storage = FileStorage::open(&path, &options(engine, direct, 4096)).expect("it opens");
+        let pool = PoolOptions::new(8).open(storage).expect("a pool");
+        (0..50).for_each(|page| pool.allocate().expect("a page")[0] = page);
+        (20..50).for_each(|page| assert!(page < 50 && pool.free(page).is_ok()));
+        assert!(pool.truncate(19).is_err());
+        pool.truncate(20).expect("it is cut off");
+        assert_eq!((pool.pages(), length()), (20, 20 * 4096));
+        pool.truncate(30).expect("it is shorter");
+        let again = pool.allocate().expect("a page");
+        assert_eq!((again.page(), again[0], length()), (20, 0, 21 * 4096));
+        drop(again);
+        pool.close().expect("it is closed");
+        let storage = FileStorage::open(&path, &options(engine, direct, 4096).read_only(true)).expect("it opens");
+        let pool = PoolOptions::new(8).open(storage).expect("a pool");
+        assert!((0..20).all(|page| pool.fix_read(page).expect("a page")[0] == page as u8));
+        assert!(matches!(pool.truncate(3), Err(PoolError::ReadOnly)));
+    }
 }
 
 #[test]

@@ -90,6 +90,13 @@ impl Storage for FaultyStorage {
         }
     }
 
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        match self.pages()? > pages {
+            true => self.handle.set_len(self.at(pages)),
+            false => Ok(()),
+        }
+    }
+
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         {
             let state = &mut *self.handle.lock();

@@ -11,14 +11,14 @@ use super::raw::Raw;
 #[derive(Debug)]
 pub(super) struct Extent {
     page_size: u64,
-    /// In bytes; it only grows. If the last page is cut off, the file may be longer, up to that page's end: as soon as
+    /// In bytes. If the last page is cut off, the file may be longer, up to that page's end: as soon as
     /// the page is to be written, this is its end.
     length: AtomicU64,
     /// It is a block device, whose length does not change.
     fixed: bool,
     ahead: Mutex<ReservedBlocks>,
-    /// The file has grown since the last sync.
-    grown: AtomicBool,
+    /// The length has changed since the last sync.
+    resized: AtomicBool,
 }
 
 /// Blocks that are reserved behind the end of the file.
@@ -47,7 +47,7 @@ impl Extent {
             length: AtomicU64::new(raw.length()?),
             fixed,
             ahead: Mutex::new(ReservedBlocks { end: 0, grew: false, possible: true }),
-            grown: AtomicBool::new(false),
+            resized: AtomicBool::new(false),
         })
     }
 
@@ -78,7 +78,7 @@ impl Extent {
         let length = self.length.load(Ordering::Acquire);
         if new_length > length {
             ahead.lengthen(raw, length, new_length)?;
-            self.grown.store(true, Ordering::Release);
+            self.resized.store(true, Ordering::Release);
             self.length.store(new_length, Ordering::Release);
         }
         Ok(())
@@ -97,12 +97,38 @@ impl Extent {
         Ok(())
     }
 
+    /// Cuts off the pages from `pages` on, and the blocks that are reserved behind them.
+    pub(super) fn truncate(&self, raw: &impl Raw, pages: u64) -> io::Result<()> {
+        if self.fixed {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a device keeps its length"));
+        }
+        let ahead = &mut *self.ahead.lock();
+        let (length, shorter) = (self.length.load(Ordering::Acquire), pages.saturating_mul(self.page_size));
+        if shorter >= length {
+            return Ok(());
+        }
+        // It is shorter than this object made it where its last page was never written whole.
+        let found = raw.length()?;
+        if found > length {
+            return Err(io::Error::other("another program has made the file longer"));
+        }
+        // Before the file, so that no read takes the pages that are cut off for lost.
+        self.length.store(shorter, Ordering::Release);
+        if let Err(error) = uninterrupted(|| raw.truncate(shorter.min(found))) {
+            self.length.store(length, Ordering::Release);
+            return Err(error);
+        }
+        ahead.end = 0;
+        self.resized.store(true, Ordering::Release);
+        Ok(())
+    }
+
     pub(super) fn sync(&self, raw: &impl Raw) -> io::Result<()> {
-        if !self.grown.swap(false, Ordering::AcqRel) {
+        if !self.resized.swap(false, Ordering::AcqRel) {
             return raw.sync_data();
         }
         raw.sync_all().inspect_err(|_| {
-            self.grown.store(true, Ordering::Release);
+            self.resized.store(true, Ordering::Release);
         })
     }
 
@@ -308,15 +334,17 @@ mod tests {
     enum Op {
         Grow(u64),
         Write(u64),
-        /// The next call of this sort finds the disk full.
-        Full(Call),
+        Truncate(u64),
+        /// The next call of this sort fails.
+        Fails(Call),
     }
 
     fn op() -> impl Strategy<Value = Op> {
         prop_oneof![
             (0u64..12).prop_map(Op::Grow),
             (0u64..12).prop_map(Op::Write),
-            prop_oneof![Just(Call::Allocate), Just(Call::Reserve)].prop_map(Op::Full),
+            (0u64..12).prop_map(Op::Truncate),
+            prop_oneof![Just(Call::Allocate), Just(Call::Reserve), Just(Call::Truncate)].prop_map(Op::Fails),
         ]
     }
 
@@ -324,8 +352,8 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_fails_a_file_loses_no_byte(
-            length in 0usize..400,
+        fn whatever_fails_a_file_loses_no_byte_but_those_that_are_cut_off(
+            mut length in 0usize..400,
             ops in prop::collection::vec(op(), 1..30),
         ) {
             const PAGE: usize = 64;
@@ -335,7 +363,16 @@ mod tests {
             for op in ops {
                 match op {
                     Op::Grow(pages) => _ = extent.grow(&raw, pages),
-                    Op::Full(call) => raw.fails(call, 1, Errno::NOSPC),
+                    Op::Fails(call) => raw.fails(call, 1, Errno::NOSPC),
+                    Op::Truncate(pages) => {
+                        let before = extent.pages();
+                        let cut = extent.truncate(&raw, pages);
+                        prop_assert_eq!(extent.pages(), if cut.is_ok() { before.min(pages) } else { before });
+                        if cut.is_ok() {
+                            written.retain(|&page| (page as u64) < pages);
+                            length = length.min(pages as usize * PAGE);
+                        }
+                    }
                     Op::Write(page) => {
                         if extent.grow_to_write(&raw, page + 1).is_ok() {
                             let bytes = [IoSlice::new(&[7; PAGE])];
@@ -372,12 +409,28 @@ mod tests {
     }
 
     #[test]
-    fn a_device_does_not_grow() {
+    fn a_file_that_another_program_has_lengthened_is_not_cut() {
+        let raw = Scripted::new(8192);
+        let extent = Extent::new(&raw, 4096, false).expect("a length");
+        raw.truncate(3 * 4096).expect("it is longer");
+        let error = extent.truncate(&raw, 1).expect_err("it is longer than its pages");
+        assert!(error.to_string().contains("another program") && extent.pages() == 2, "{error}");
+        raw.truncate(8192).expect("it is as it was");
+        extent.truncate(&raw, 1).expect("it is cut off");
+        assert_eq!((raw.bytes().len(), extent.pages()), (4096, 1));
+        extent.sync(&raw).expect("synced");
+        assert_eq!(raw.calls(Call::SyncAll), 1);
+    }
+
+    #[test]
+    fn a_device_keeps_its_length() {
         let raw = Scripted::new(10_000);
         let extent = Extent::new(&raw, 4096, true).expect("a length");
         assert_eq!(extent.pages(), 2);
         let error = extent.grow(&raw, 3).expect_err("no room");
         assert!(error.to_string().contains("2 pages"), "{error}");
+        assert_eq!(extent.truncate(&raw, 1).expect_err("it keeps them").kind(), io::ErrorKind::Unsupported);
+        assert_eq!(extent.pages(), 2);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) enum Call {
     Write,
     Allocate,
     Reserve,
+    Truncate,
     SyncData,
     SyncAll,
 }
@@ -158,6 +159,7 @@ impl Raw for Scripted {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         let mut state = self.0.lock();
+        state.most(Call::Truncate, length, 0)?;
         let length = length as usize;
         if length <= state.bytes.len() {
             state.reserved = state.reserved.min(length);
