@@ -22,7 +22,7 @@ const ESTIMATE_EVERY: u64 = 4096;
 const UNKNOWN_PAGE_MICROS: f64 = 100.0;
 
 /// The most bytes that a checkpoint logs.
-const OF_CHECKPOINT: u64 = 256;
+pub(crate) const OF_CHECKPOINT: u64 = 256;
 
 /// When checkpoints are due, and their results.
 #[derive(Debug)]
@@ -153,15 +153,18 @@ impl DatabaseInner {
         self.take_checkpoint(&mut self.checkpoints.turn.lock())
     }
 
-    /// Takes a checkpoint, and calls `then` before another one is taken, with whether it covers all changes.
+    /// Takes a checkpoint, and calls `then` before another one is taken; with the checkpoint, if it covers all changes.
     ///
     /// # Errors
     ///
     /// As [`checkpoint`](Self::checkpoint), and those of `then`.
-    pub(crate) fn checkpoint_and<R>(&self, then: impl FnOnce(bool) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
+    pub(crate) fn checkpoint_and<R>(
+        &self,
+        then: impl FnOnce(Option<CompletedCheckpoint>) -> Result<R, DatabaseError>,
+    ) -> Result<R, DatabaseError> {
         let mut turn = self.checkpoints.turn.lock();
         self.take_checkpoint(&mut turn)?;
-        then(turn.is_some_and(|checkpoint| checkpoint.covers_all(self.tree.wal.end_lsn())))
+        then(turn.filter(|checkpoint| checkpoint.covers_all(self.tree.wal.end_lsn())))
     }
 
     /// Takes a checkpoint, and has the log keep all records since then until [`live`](Self::live) ends `txn`. Returns from where on a

@@ -464,16 +464,26 @@ impl Wal {
     ///
     /// [`DatabaseError::Log`].
     pub(crate) fn truncate(&self, needed_from: Position) -> Result<(), DatabaseError> {
+        self.truncate_to(needed_from, self.turn_bytes)
+    }
+
+    /// As [`truncate`](Self::truncate), but the log continues in the other file if the current one has a piece of more than
+    /// `longest` bytes, and the other one keeps no more for later.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Log`].
+    pub(crate) fn truncate_to(&self, needed_from: Position, longest: u64) -> Result<(), DatabaseError> {
         let mut written = self.writer.lock();
         self.write_out(&mut written)?;
         let layout = *self.layout.read();
-        let is_long = self.end_lsn() - layout.current_start() > self.turn_bytes || self.is_full();
+        let is_long = self.end_lsn() - layout.current_start() > longest || self.is_full();
         // Without the room that is promised the log stays where it is.
         if !is_long || !self.has_other_room(needed_from) {
             return Ok(());
         }
         self.sync_written(*written)?;
-        self.take_turn(layout, *written)
+        self.take_turn(layout, *written, longest)
     }
 
     /// True if the log can continue in the other file once no record before a position is needed.
@@ -561,7 +571,7 @@ impl Wal {
         self.check()?;
         let turning = self.turning.lock().take();
         if let Some((layout, start)) = turning {
-            self.take_turn(layout, start)?;
+            self.take_turn(layout, start, self.turn_bytes)?;
         }
         let end = self.end_lsn();
         while *written < end {
@@ -633,8 +643,9 @@ impl Wal {
         }
     }
 
-    /// Makes the other file the current one. Its piece begins at `start`, up to which the log is durable.
-    fn take_turn(&self, mut layout: LogLayout, start: Position) -> Result<(), DatabaseError> {
+    /// Makes the other file the current one. Its piece begins at `start`, up to which the log is durable. Of its blocks the file
+    /// keeps those for a piece of `longest` bytes.
+    fn take_turn(&self, mut layout: LogLayout, start: Position, longest: u64) -> Result<(), DatabaseError> {
         layout.current = layout.other();
         layout.turn += 1;
         layout.starts[layout.current] = start;
@@ -653,7 +664,7 @@ impl Wal {
             return Err(self.fail("synced", error));
         }
         // Only now that the header is durable: before, the log might still have needed these bytes (4).
-        let longest = header::LENGTH.saturating_add(self.turn_bytes);
+        let longest = header::LENGTH.saturating_add(longest);
         let shortened = match file.len() {
             Ok(length) if length > longest => file.set_len(longest),
             outcome => outcome.map(drop),

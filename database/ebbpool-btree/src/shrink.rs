@@ -1,13 +1,16 @@
 //! Shrinking of the file: the pages in use at its end move to free pages before them, and what is then free at the end is cut
-//! off. A checkpoint before the cut covers all changes, so that no recovery needs a page behind it.
+//! off. A checkpoint before the cut covers all changes, so that no recovery needs a page behind it. The log gives back its blocks
+//! too.
 
 use std::io;
 
 use ebbpool::PoolError;
 
+use crate::checkpoint::OF_CHECKPOINT;
 use crate::database::DatabaseInner;
 use crate::error::DatabaseError;
 use crate::log::RoomUse;
+use crate::recovery;
 
 /// What shrinking has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +45,23 @@ impl DatabaseInner {
             })?;
             Ok(())
         })?;
-        self.checkpoint_and(|covers_all| match covers_all {
-            true => allocation.truncate(pool),
-            false => Err(PoolError::Truncate {
+        self.checkpoint_and(|covering| match covering {
+            Some(_) => allocation.truncate(pool),
+            None => Err(PoolError::Truncate {
                 pages: before,
                 source: io::Error::other("a checkpoint has not covered all changes; try it again"),
             }
             .into()),
         })?;
+        // Each file of the log in turn: what is needed is in the other one.
+        for _ in 0..2 {
+            let room = self.room_for(RoomUse::Delete, OF_CHECKPOINT)?;
+            recovery::renew_first_page(&self.tree)?;
+            drop(room);
+            self.checkpoint_and(|covering| {
+                covering.map_or(Ok(()), |checkpoint| self.tree.wal.truncate_to(self.needed_from(checkpoint.covered), 0))
+            })?;
+        }
         Ok(Shrunk { before, pages: pool.pages(), moved })
     }
 }

@@ -2,19 +2,17 @@
 
 use std::io::{self, Write};
 
-use ebbpool_cost::ByteSize;
-
 use super::args::ShrinkArgs;
+use super::bench::FileSizes;
 use super::error::DbError;
 use super::open::{close, existing};
 
 pub(super) fn shrink(args: &ShrinkArgs) -> Result<(), DbError> {
     let path = &args.path;
     let mut database = existing(path, args.open.options_of(path, false)?)?;
-    let page_size = database.stats().pool.page_size as u64;
+    let before = FileSizes::for_path(path);
     let shrunk = database.shrink().map_err(DbError::at(path));
     let shrunk = close(database, path, shrunk)?;
-    let size = |pages: u64| ByteSize::new(pages * page_size);
-    let (before, now) = (size(shrunk.before), size(shrunk.pages));
-    writeln!(io::stdout(), "{before} before, {now} now; {} pages were moved", shrunk.moved).map_err(DbError::Output)
+    let (now, moved) = (FileSizes::for_path(path), shrunk.moved);
+    writeln!(io::stdout(), "before: {before}\nnow: {now}; {moved} pages were moved").map_err(DbError::Output)
 }

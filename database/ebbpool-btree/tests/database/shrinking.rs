@@ -176,9 +176,12 @@ fn a_file_becomes_shorter_and_one_that_is_read_only_does_not() {
     (0..1000).filter(|number| number % 9 != 0).for_each(|number| assert!(database.delete(&key(number)).unwrap()));
     let expected = all(&database);
     let before = std::fs::metadata(&path).unwrap().len();
+    let log = || [".log0", ".log1"].map(|end| std::fs::metadata(format!("{}{end}", path.display())).unwrap().len());
+    assert!(log().iter().sum::<u64>() > 1 << 20);
     let shrunk = database.shrink().unwrap();
     let bytes = std::fs::metadata(&path).unwrap().len();
     assert!(bytes == shrunk.pages * 4096 && before == shrunk.before * 4096 && bytes * 4 < before, "{shrunk:?}");
+    assert!(log().iter().all(|&length| length < 9000), "{:?}", log());
     is_whole(database, &expected).close().unwrap();
     let mut reader = DatabaseOptions::new(64).read_only(true).open(&path).unwrap();
     assert!(matches!(reader.shrink(), Err(DatabaseError::ReadOnly)));
