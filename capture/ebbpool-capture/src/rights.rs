@@ -11,8 +11,6 @@ pub enum Ahead {
     Attaching,
     /// The probes are attached: events and the target's memory are read, and files written.
     Reading,
-    /// Nothing that needs rights: for a thread that only waits.
-    Waiting,
 }
 
 /// Rights to read what belongs to the target, and to write files into a directory of the caller.
@@ -50,7 +48,6 @@ pub fn keep_rights_for(ahead: Ahead) -> io::Result<()> {
     let needed = match ahead {
         Ahead::Attaching => ATTACHING,
         Ahead::Reading => READING,
-        Ahead::Waiting => CapabilitySet::empty(),
     };
     let mut sets = capabilities(None)?;
     sets.effective &= needed;
@@ -78,8 +75,6 @@ mod tests {
             assert!(second.inheritable.is_empty());
             keep_rights_for(Ahead::Attaching).expect("dropped");
             assert_eq!(capabilities(None).expect("rights"), second);
-            keep_rights_for(Ahead::Waiting).expect("dropped");
-            assert!(capabilities(None).expect("rights").permitted.is_empty());
         };
         std::thread::scope(|scope| scope.spawn(work).join().expect("a thread"));
         assert_eq!(capabilities(None).expect("rights"), before);

@@ -48,17 +48,11 @@ impl From<CaptureError> for Failure {
     }
 }
 
-/// Drops the rights that no capture needs, before there is another thread, and has Ctrl-C stop the work, but not Ctrl-Z. The thread that waits for
-/// Ctrl-C gets no rights: it would keep those that this one drops later.
+/// Drops the rights that no capture needs, before there is another thread, and has Ctrl-C stop the work, but not Ctrl-Z.
 pub(crate) fn begin() {
     ignore_stops();
     keep_rights(Ahead::Attaching);
-    let install = || {
-        keep_rights(Ahead::Waiting);
-        progress::stop_on_interrupt();
-    };
-    // Without it Ctrl-C ends the process at once.
-    let _ = std::thread::spawn(install).join();
+    progress::stop_on_interrupt();
 }
 
 pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {

@@ -52,7 +52,8 @@ use args::{Cli, Command};
 use failure::Failure;
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code. The
-/// first Ctrl-C stops the work from then on; wrong arguments and `--help` end the process.
+/// first Ctrl-C stops the work from then on, and then ends the process, unless it only ended a measurement in time. Wrong
+/// arguments and `--help` end the process, too.
 pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let result = left_out::check(&arguments).and_then(|()| run_command(arguments));
@@ -73,6 +74,7 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let line = ebbpool_cost::escaped(&line);
     // If standard error is closed too, there is no way left to report the failure.
     let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
+    progress::end_as_stopped();
     failure.exit_code()
 }
 

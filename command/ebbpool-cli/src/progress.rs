@@ -8,29 +8,48 @@ mod live;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 #[cfg(all(feature = "replay", unix))]
 use ebbpool::Stats;
 use ebbpool_lab::{LabEvents, Note};
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 
 #[cfg(all(feature = "replay", unix))]
 use live::PoolStatusLines;
 
 /// Set by Ctrl-C. The commands check it between two chunks of work, so that they can still remove
 /// temporary files.
-pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+pub(crate) static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Installs the handler for Ctrl-C: the first one stops the current work, a second one ends the process.
+/// The signal that has set it.
+static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// Signals that stop the work: Ctrl-C, and others that ask a process to end.
+pub(crate) const STOPPING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Has the first of these signals stop the current work, and a second one end the process.
 pub(crate) fn stop_on_interrupt() {
-    // If the handler cannot be installed, Ctrl-C ends the process at once, which loses nothing either.
-    let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(1);
-        }
-    });
+    for signal in STOPPING {
+        // In this order, so that the first one does not end the process. If a handler cannot be installed, the signal ends the
+        // process at once, which loses nothing either.
+        let _ = flag::register_conditional_default(signal, Arc::clone(&STOP))
+            .and_then(|_| flag::register_usize(signal, Arc::clone(&SIGNAL), signal as usize))
+            .and_then(|_| flag::register(signal, Arc::clone(&STOP)));
+    }
+}
+
+/// Ends the process by the signal that has stopped the work, if one has: a shell then also ends the loop that runs the
+/// command.
+pub(crate) fn end_as_stopped() {
+    if STOP.load(Ordering::Relaxed) {
+        let _ = io::stdout().flush();
+        let _ = emulate_default_handler(SIGNAL.load(Ordering::Relaxed) as i32);
+    }
 }
 
 /// A progress bar with the remaining time, hidden if standard error is no terminal. It fits into the terminal's

@@ -1,7 +1,6 @@
 //! `ebbpool sqlite check`: whether recovery would give a whole database.
 
 use std::path::{Path, PathBuf};
-use std::process::exit;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
@@ -10,12 +9,16 @@ use ebbpool_sqlite::inspect::{SqliteInspection, commits_before_damage, epoch_beh
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
 use super::args::SqliteCheckArgs;
 use super::error::SqliteError;
 use super::status::{fit_name, holder_text};
 use super::{counted, escaped, inspected, named, print};
+use crate::progress::STOPPING;
 use crate::table::FigureTable;
 
 /// The result of a check, with the fields of the JSON output.
@@ -114,18 +117,21 @@ pub(super) struct CopyDirectory(TempDir);
 impl CopyDirectory {
     pub(super) fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
         // Without a handler a signal ends the command, and the copy stays.
-        let _ = ctrlc::set_handler(|| {
-            let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(path) = &*copy {
-                // The check may make a file meanwhile.
-                for _ in 0..10 {
-                    if fs::remove_dir_all(path).is_ok() {
-                        break;
+        if let Ok(mut signals) = Signals::new(STOPPING) {
+            std::thread::spawn(move || {
+                let signal = signals.forever().next().unwrap_or(SIGINT);
+                let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(path) = &*copy {
+                    // The check may make a file meanwhile.
+                    for _ in 0..10 {
+                        if fs::remove_dir_all(path).is_ok() {
+                            break;
+                        }
                     }
                 }
-            }
-            exit(INTERRUPTED);
-        });
+                let _ = emulate_default_handler(signal);
+            });
+        }
         let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
         let own = TempDir::new_in(parent)?;
         *copy = Some(own.path().to_owned());
@@ -136,9 +142,6 @@ impl CopyDirectory {
         self.0.path().join(name)
     }
 }
-
-/// The exit code of shells for a command that Ctrl-C has ended.
-const INTERRUPTED: i32 = 130;
 
 impl SqliteCheck {
     /// Has SQLite check a copy of the database as recovery would leave it: checking the files themselves would recover them.

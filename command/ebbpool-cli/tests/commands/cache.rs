@@ -205,7 +205,7 @@ fn finished_results_of_a_device_survive_an_interruption() {
         "--policies=lru,fifo,clock,cflru", "--threads=1",
     ];
     let output = interrupted_after_a_result(&ebbpool, &args);
-    failed(&output, 1, &["interrupted:"]);
+    failed(&output, 130, &["interrupted:"]);
     let table = text(&output.stdout);
     assert!(table.contains("so far, on this device"), "{table}");
     let again = ebbpool.run(&args);
@@ -220,7 +220,7 @@ fn finished_results_survive_an_interruption() {
     let ebbpool = Ebbpool::with_no_results();
     let args = ["compare", "zipf:pages=2000,refs=25000000,read-alpha=1", "--frames=10%,20%", "--asymmetry=32", "--threads=1"];
     let output = interrupted_after_a_result(&ebbpool, &args);
-    failed(&output, 1, &["interrupted:"]);
+    failed(&output, 130, &["interrupted:"]);
     let table = text(&output.stdout);
     assert!(table.lines().any(|line| line.ends_with("-")), "{table}");
     assert!(table.contains("so far, at R=32"), "{table}");

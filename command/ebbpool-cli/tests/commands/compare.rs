@@ -373,7 +373,7 @@ fn an_interrupt_in_a_later_trace_prints_what_is_finished() {
         // The first trace takes milliseconds, the second one minutes.
         std::thread::sleep(std::time::Duration::from_secs(2));
         let output = interrupted(child);
-        failed(&output, 1, &["interrupted: 2 of 4 results are done"]);
+        failed(&output, 130, &["interrupted: 2 of 4 results are done"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         match format {
             "json" => {

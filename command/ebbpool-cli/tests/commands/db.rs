@@ -359,7 +359,7 @@ fn an_interrupted_benchmark_prints_its_measurements() {
     // The benchmark makes about thirty updates until then.
     wait_until("the log grows", || length() >= before + (64 << 10));
     let output = interrupted(child);
-    assert_failed(&output, 1, &["interrupted"]);
+    assert_failed(&output, 130, &["interrupted"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["interrupted"], true);
     assert!(number(&report["transactions"]) > 0);
@@ -378,7 +378,7 @@ fn an_interrupt_ends_put_while_it_waits_for_input() {
     let out = child.stdout.as_mut().expect("a pipe");
     out.read_exact(&mut answer).expect("an answer");
     let output = interrupted(child);
-    assert_failed(&output, 1, &["interrupted", "1 records were put and remain"]);
+    assert_failed(&output, 130, &["interrupted", "1 records were put and remain"]);
     drop(stdin);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -215,7 +216,9 @@ pub fn succeeded(output: Output) -> Vec<u8> {
 /// Asserts that the command failed with this exit code and one error that contains all words.
 pub fn failed(output: &Output, code: i32, words: &[&str]) {
     let message = errors(output);
-    assert_eq!(output.status.code(), Some(code), "{message}");
+    // As shells count the end by a signal.
+    let ended = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
+    assert_eq!(ended, Some(code), "{message}");
     assert!(!message.contains("panicked"), "{message}");
     let errors = message.lines().filter(|line| line.contains("error"));
     assert_eq!(errors.count(), 1, "{message}");

@@ -148,7 +148,7 @@ frames = 1000
     let part = ebbpool.path("reproduction/cfdc-priority.part.json");
     wait_until("the first experiment", || part.exists());
     let output = interrupted(child);
-    failed(&output, 1, &["interrupted:"]);
+    failed(&output, 130, &["interrupted:"]);
     let page = ebbpool.text("reproduction/index.html");
     assert_eq!(sections(&page), ["cikm-table2", "cfdc-fig3", "cfdc-priority"]);
 }

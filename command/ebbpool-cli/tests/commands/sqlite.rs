@@ -565,6 +565,6 @@ fn measure_reads_a_database_and_not_what_its_file_has_behind_it() {
             text.starts_with("Name:\tebbpool\n") && catches_interrupts(&text)
         });
         let output = crate::harness::interrupted(child);
-        failed(&output, 1, &["a.db", "was ended while its pages"]);
+        failed(&output, 130, &["a.db", "was ended while its pages"]);
     }
 }

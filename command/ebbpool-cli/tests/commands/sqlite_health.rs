@@ -515,6 +515,6 @@ fn measure_refuses_a_database_that_a_program_opens_through_the_vfs() {
     });
     let mut owner = Owner::of(&scratch, "a.db");
     owner.say_of("a.db", json!({}));
-    failed(&interrupted(watch), 1, &words);
+    failed(&interrupted(watch), 130, &words);
     ebbpool.refused(&["sqlite", "measure", "a.db"], 1, &words);
 }
