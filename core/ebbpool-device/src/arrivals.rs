@@ -75,6 +75,11 @@ impl Arrivals {
         self.now_us += micros;
     }
 
+    /// The time in which this number of references arrives.
+    pub fn time_of(&self, references: u64) -> f64 {
+        references as f64 * self.interval_us
+    }
+
     /// For how long the device has waited since the counters were last reset.
     pub fn idle_us(&self) -> f64 {
         self.idle_us

@@ -31,9 +31,9 @@ pub struct ModelCounts {
     pub cluster_switch_factor: Option<f64>,
     /// Different pages in the whole trace, warm-up included.
     pub distinct_pages: u64,
-    /// Those of `writes` that the server's background writer made.
+    /// Pages that the server's background writer wrote, also those of `dirty_before`.
     pub background_writes: u64,
-    /// Those of `writes` that checkpoints or commits made.
+    /// Pages that checkpoints or commits wrote, also those of `dirty_before`.
     pub checkpoint_writes: u64,
 }
 

@@ -16,8 +16,8 @@ use ebbpool_sim::SweepRow;
 use crate::compare::Comparison;
 use crate::policy_selection::BASELINE;
 
-pub(crate) use profile::under_load;
 pub use profile::{DeviceLife, LifeUnderLoad, sentence_on_profile};
+pub(crate) use profile::{OwedWrites, under_load};
 
 /// The flash model's report in a result.
 pub fn report(row: &SweepRow) -> Option<&FlashReport> {

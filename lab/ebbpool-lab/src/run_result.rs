@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::checkpoints::CheckpointSchedule;
 use crate::dirty_end;
-use crate::lifetime::{self, LifeUnderLoad};
+use crate::lifetime::{self, LifeUnderLoad, OwedWrites};
 use crate::numbers::Number;
 use crate::pricing::Pricing;
 use crate::schema::result_row;
@@ -65,9 +65,9 @@ result_row! {
         references_per_second: Option<f64> ["references per s" measured],
         /// Pages read only because the policy writes whole blocks (BPLRU); not among `reads`.
         padding_reads: u64 ["pages"],
-        /// Those of the writes with which the background writer of the policy's server cleaned pages that stayed.
+        /// Pages that the background writer of the policy's server cleaned and that stayed, also those of `dirty_before`.
         background_writes: u64 ["pages"],
-        /// Those of the writes that checkpoints made, or commits of the policy's server.
+        /// Pages that checkpoints wrote, or commits of the policy's server, also those of `dirty_before`.
         checkpoint_writes: u64 ["pages"],
         /// Energy of device and host as far as known; without a rate of references the device never waits.
         joules_per_reference: Option<f64> ["J per reference"],
@@ -75,7 +75,7 @@ result_row! {
         lower_bound: Option<f64> ["page reads per reference"],
         /// `flush` if the pages that are dirty at the end are written and counted, else `free`; null in results of earlier versions.
         at_end: Option<&'static str> ["" key],
-        /// Those of the writes that the end has made, of pages that were dirty.
+        /// Pages that were dirty at the end and written then, also those of `dirty_before`.
         end_writes: u64 ["pages"],
         /// Pages that were dirty when the counting began, and that no trim has ended; with `at_end` flush as many writes are not counted.
         dirty_before: u64 ["pages"],
@@ -163,7 +163,7 @@ impl<'a> DetailedResult<'a> {
                 lifetime_host_bytes: report.lifetime_host_bytes,
                 lifetime_assumes: report.lifetime_assumes.clone(),
             }),
-            life: device.and_then(|device| lifetime::under_load(pricing, device)),
+            life: device.and_then(|device| lifetime::under_load(pricing, device, result.owed_writes().are_most())),
             dollars_per_reference: dollars.map(|bill| bill.amount / result.references as f64),
         }
     }
@@ -244,6 +244,15 @@ impl RunResult {
         }
         let owed = dirty_end::owed(self.at_end, self.end_writes, self.dirty_left, self.dirty_before);
         self.cost + owed * self.asymmetry.0 / self.references as f64
+    }
+
+    /// Pages that were dirty when the counting began, and whose first write is not counted.
+    pub(crate) fn not_counted(&self) -> u64 {
+        if self.at_end == Some(AtEnd::Flush.name()) { self.dirty_before } else { 0 }
+    }
+
+    pub(crate) fn owed_writes(&self) -> OwedWrites {
+        OwedWrites::new(self.writes, self.end_writes, self.dirty_left, self.not_counted())
     }
 
     /// True if `cost_otherwise` has writes that the device has not served, whose cost may depend on earlier writes.

@@ -57,7 +57,7 @@ pub struct Counts {
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
-    /// Those of the writes that the end has made, of dirty pages that were resident.
+    /// Pages that the end has written, of those that were resident and dirty, also those of `dirty_before`.
     #[serde(default)]
     pub end_writes: u64,
     /// Pages that were dirty when the counting began, and that no trim has ended since. Each is written after that, or still dirty at
@@ -66,10 +66,10 @@ pub struct Counts {
     pub dirty_before: u64,
     /// Writes to another cluster than the write before, the first included (PPE).
     pub cluster_switches: u64,
-    /// Those of the writes with which the server's background writer cleaned pages that stay resident.
+    /// Pages that the server's background writer cleaned and that stay resident, also those of `dirty_before`.
     #[serde(default)]
     pub background_writes: u64,
-    /// Those of the writes that checkpoints made, or the server's commits.
+    /// Pages that checkpoints wrote, or the server's commits, also those of `dirty_before`.
     #[serde(default)]
     pub checkpoint_writes: u64,
 }

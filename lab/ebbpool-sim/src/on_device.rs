@@ -111,6 +111,9 @@ pub struct DeviceOutcome {
     /// How long the device waited for references, in µs: 0 without a rate, `None` where times are
     /// not known.
     pub idle_us: Option<f64>,
+    /// The time in which the counted references arrive at the rate, in µs; `None` without a rate, or where times are not known.
+    #[serde(default)]
+    pub arrival_us: Option<f64>,
     /// The energy of a device that serves one request after the other; `None` where times or power
     /// are not known.
     pub energy: Option<Energy>,
@@ -169,6 +172,7 @@ impl<O> DeviceObserver<O> {
         let outcome = DeviceOutcome {
             report,
             idle_us,
+            arrival_us: self.arrivals.map(|arrivals| arrivals.time_of(counts.references)),
             energy: idle_us.and_then(|idle_us| self.device.energy(bill.amount + idle_us)),
             flash: match &mut self.device {
                 AnyDevice::Flash(flash) => Some(flash.flash_report()),

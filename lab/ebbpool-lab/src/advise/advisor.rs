@@ -2,7 +2,7 @@
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::SimPolicy;
+use ebbpool_sim::{AtEnd, SimPolicy};
 use ebbpool_trace::{Metadata, Source};
 
 use super::assumptions::{assumed, budget, present};
@@ -11,7 +11,7 @@ use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{ComparedLoads, LifeAnswer, LifeBasis};
-use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of, owes_most};
+use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of};
 use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
@@ -24,7 +24,7 @@ use crate::curve::CurveStudy;
 use crate::error::{LabError, RequestError};
 use crate::knee;
 use crate::lab::Lab;
-use crate::lifetime::DeviceLife;
+use crate::lifetime::{DeviceLife, OwedWrites};
 use crate::memory_size::MemorySize;
 use crate::numbers::{Number, saving};
 use crate::pricing::{Pricing, PricingRequest};
@@ -455,10 +455,10 @@ impl<'a> Advisor<'a> {
             let cost_now = without_cache.unwrap_or(*cost_now);
             let traffic = estimate.traffic;
             let writes_per_reference = traffic.writes as f64 / references;
-            let at_end = traffic.end_writes.saturating_sub(traffic.dirty_before);
-            let owes_most = owes_most(traffic.writes, at_end, traffic.dirty_left);
+            let not_counted = if self.counting.at_end == AtEnd::Flush { traffic.dirty_before } else { 0 };
+            let owed = OwedWrites::new(traffic.writes, traffic.end_writes, traffic.dirty_left, not_counted);
             let life = terms.life(host_bytes, writes_per_reference);
-            let life = life.filter(|_| !owes_most);
+            let life = life.filter(|_| !owed.are_most());
             Some(MemoryPoint {
                 frames,
                 bytes: terms.page_size.map(|page| frames.saturating_mul(page)),

@@ -94,7 +94,8 @@ impl LifeBasis {
 pub struct WritesByCause {
     /// The cause.
     pub cause: String,
-    /// Page writes per reference.
+    /// Page writes per reference; below 0 for those that are not counted since their pages were dirty at the start. Those that are
+    /// included add up to the load's.
     pub writes_per_reference: f64,
     /// Bytes per day, if time and page size are known.
     pub bytes_per_day: Option<f64>,
@@ -196,7 +197,7 @@ impl LifeAnswer {
 }
 
 fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WritesByCause>) -> Vec<WritesByCause> {
-    let cause = |cause: &str, writes: u64, included| {
+    let cause = |cause: &str, writes: i128, included| {
         let writes_per_reference = writes as f64 / now.references.max(1) as f64;
         WritesByCause {
             cause: cause.into(),
@@ -205,20 +206,19 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WritesByCause
             included,
         }
     };
-    let others = now.background_writes + now.checkpoint_writes + now.end_writes;
-    let evictions = now.writes.saturating_sub(others);
-    let is_counted = now.dirty_left == 0;
-    let at_end = match is_counted {
-        true => now.end_writes,
-        false => now.dirty_left,
-    };
-    let mut causes = vec![cause("evictions", evictions, true), cause("pages still dirty at the end", at_end, is_counted)];
-    let of_server = [("the background writer", now.background_writes), ("checkpoints", now.checkpoint_writes)];
-    for (name, writes) in of_server {
-        if writes > 0 {
-            causes.push(cause(name, writes, true));
-        }
-    }
-    causes.extend(checkpoints);
-    causes
+    let SystemLoad { background_writes, checkpoint_writes, end_writes, dirty_before, dirty_left, .. } = *now;
+    let [background, of_checkpoints, at_end, before] =
+        [background_writes, checkpoint_writes, end_writes, dirty_before].map(i128::from);
+    // What is counted of these adds up to the writes.
+    let evictions = i128::from(now.writes) + before - background - of_checkpoints - at_end;
+    let all = [
+        ("evictions", evictions, true),
+        ("the background writer", background, true),
+        ("checkpoints", of_checkpoints, true),
+        ("pages still dirty at the end", at_end, true),
+        ("pages still dirty at the end", i128::from(dirty_left), false),
+        ("pages that were dirty at the start", -before, true),
+    ];
+    let some = all.into_iter().filter(|&(name, writes, _)| name == "evictions" || writes != 0);
+    some.map(|(name, writes, included)| cause(name, writes, included)).chain(checkpoints).collect()
 }

@@ -7,7 +7,7 @@ use super::clock::{ArrivalRate, DAYS_PER_YEAR};
 use super::life::LifeBasis;
 use super::measured::MeasuredDay;
 use super::simulation::SimulatedCell;
-use crate::lifetime::DeviceLife;
+use crate::lifetime::{DeviceLife, OwedWrites};
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
@@ -46,12 +46,14 @@ pub struct SystemLoad {
     pub reads: u64,
     /// Counted page writes.
     pub writes: u64,
-    /// Those of a server's background writer, where the policy models one.
+    /// Those of a server's background writer, where the policy models one, also those of `dirty_before`.
     pub background_writes: u64,
-    /// Those of a server's checkpoints, where the policy models them.
+    /// Those of a server's checkpoints, where the policy models them, also those of `dirty_before`.
     pub checkpoint_writes: u64,
-    /// Those of the writes that the end has made of pages that were dirty, less those that were dirty when the counting began.
+    /// Pages that were dirty at the end and written then, also those of `dirty_before`.
     pub end_writes: u64,
+    /// Pages that were dirty when the counting began; as many are written and not among the writes.
+    pub dirty_before: u64,
     /// Pages that are dirty at the end and not written.
     pub dirty_left: u64,
 }
@@ -111,12 +113,6 @@ impl MeasuredTerms {
     }
 }
 
-/// True if more pages are dirty at the end than were written until then: most writes were put off beyond the end of the trace,
-/// which does not show then what the device has to take. `end_writes` are those of the writes that the end has made.
-pub(super) fn owes_most(writes: u64, end_writes: u64, dirty_left: u64) -> bool {
-    end_writes + dirty_left > writes.saturating_sub(end_writes)
-}
-
 /// A life of this many years.
 pub(super) fn life_of(years: Option<f64>, range: Option<[f64; 2]>) -> Option<DeviceLife> {
     years.map(|years| DeviceLife { years, range })
@@ -133,8 +129,8 @@ impl SystemLoad {
         life_of(self.life_years, self.life_range_years)
     }
 
-    pub(super) fn owes_most(&self) -> bool {
-        owes_most(self.writes, self.end_writes, self.dirty_left)
+    pub(super) fn owed_writes(&self) -> OwedWrites {
+        OwedWrites::new(self.writes, self.end_writes, self.dirty_left, self.dirty_before)
     }
 }
 
@@ -224,10 +220,11 @@ impl LoadTerms {
             writes: result.writes,
             background_writes: result.background_writes,
             checkpoint_writes: result.checkpoint_writes,
-            end_writes: result.end_writes.saturating_sub(result.dirty_before),
+            end_writes: result.end_writes,
+            dirty_before: result.not_counted(),
             dirty_left: result.dirty_left,
         };
-        if load.owes_most() {
+        if load.owed_writes().are_most() {
             load.life_years = None;
             load.life_range_years = None;
         }

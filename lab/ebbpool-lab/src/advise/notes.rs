@@ -219,15 +219,14 @@ impl WarningFacts<'_> {
     }
 
     fn owed(&self, when: &str, load: &SystemLoad) -> Option<AdviceNote> {
-        let owed = load.end_writes + load.dirty_left;
-        let written = load.writes.saturating_sub(load.end_writes);
-        load.owes_most().then(|| {
+        let owed = load.owed_writes();
+        owed.are_most().then(|| {
             AdviceNote::new(
                 NoteKind::Owed,
                 format!(
-                    "{when} {} pages are still dirty at the end of the trace, and {} were written until then: the trace is too short to say how long the device lives",
-                    grouped(owed),
-                    grouped(written)
+                    "{when} {} more pages are dirty at the end of the trace than at its start, and {} were written until then: the trace is too short to say how long the device lives",
+                    grouped(owed.owed),
+                    grouped(owed.until_end)
                 ),
             )
         })

@@ -408,14 +408,15 @@ fn life(advice: &Advice) -> Vec<String> {
     if let Some([low, high]) = life.range {
         sentences.push(format!("It may take {} to {} of writes", daily(low), daily(high)));
     }
-    let causes = life.causes.iter().filter(|cause| cause.writes_per_reference > 0.0);
+    let causes = life.causes.iter().filter(|cause| cause.writes_per_reference != 0.0);
     let causes = causes.map(|cause| {
         let amount = match cause.bytes_per_day {
-            Some(bytes) => format!("{} a day", daily(bytes)),
-            None => format!("{} a reference", decimals(cause.writes_per_reference, 4)),
+            Some(bytes) => format!("{} a day", daily(bytes.abs())),
+            None => format!("{} a reference", decimals(cause.writes_per_reference.abs(), 4)),
         };
+        let less = if cause.writes_per_reference < 0.0 { "less " } else { "" };
         let counted = if cause.included { "" } else { " (not counted above)" };
-        format!("{} {amount}{counted}", cause.cause)
+        format!("{less}{} {amount}{counted}", cause.cause)
     });
     let causes: Vec<String> = causes.collect();
     if !causes.is_empty() {

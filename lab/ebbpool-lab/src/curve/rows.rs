@@ -57,11 +57,11 @@ result_row! {
         target: Option<String> ["" key],
         /// `flush` if the pages that are dirty at the end are written and counted, else `free`; null in results of earlier versions.
         at_end: Option<&'static str> ["" key],
-        /// Those of the writes that the end has made, of pages that were dirty.
+        /// Pages that were dirty at the end and written then, also those of `dirty_before`.
         end_writes: u64 ["pages"],
         /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
         dirty_before: u64 ["pages"],
-        /// Those of the writes that checkpoints made, or commits of the policy's server.
+        /// Pages that checkpoints wrote, or commits of the policy's server, also those of `dirty_before`.
         checkpoint_writes: u64 ["pages"],
         /// When all dirty pages are written, as the request spells it; null without checkpoints.
         checkpoints: Option<String> ["" key],

@@ -68,8 +68,8 @@ fn two_digits(number: f64) -> String {
 pub struct LifeUnderLoad {
     /// What the host may write in the device's life.
     pub endurance: Endurance,
-    /// How long that lasts if the run goes on forever; `None` where nothing was written, or where the run's
-    /// length is not known.
+    /// How long that lasts at most if the run goes on forever, and nothing else writes; `None` where nothing was written, where most
+    /// writes are still owed at the end, or where the run's length is not known.
     pub life: Option<DeviceLife>,
     /// True if the device waited for references that arrive at a rate; otherwise it never pauses, and lives
     /// as short as it can with this load.
@@ -86,14 +86,40 @@ impl LifeUnderLoad {
     }
 }
 
-/// The time that a run took the device, waiting included, in µs; `None` where costs are no times.
+/// The time after which the device could serve such references again, in µs: that in which they arrive, or that which they take
+/// if that is longer; `None` where costs are no times. What the end writes takes none of the time in which others arrive.
 fn elapsed_us(device: &DeviceOutcome) -> Option<f64> {
     let bill = device.report.bill();
-    (bill.unit == Unit::Microseconds).then(|| bill.amount + device.idle_us.unwrap_or(0.0))
+    (bill.unit == Unit::Microseconds).then(|| bill.amount.max(device.arrival_us.unwrap_or(0.0)))
 }
 
 fn is_paced(device: &DeviceOutcome) -> bool {
-    device.idle_us.is_some_and(|idle_us| idle_us > 0.0)
+    device.arrival_us.is_some_and(|arrival_us| arrival_us > device.report.bill().amount)
+}
+
+/// What a run wrote until its end, and what it owed then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwedWrites {
+    /// Pages written until the end.
+    pub(crate) until_end: u64,
+    /// More pages that are dirty at the end than were when the counting began.
+    pub(crate) owed: u64,
+}
+
+impl OwedWrites {
+    /// Of a run that has counted `writes` pages, among them `end_writes` of those that were dirty at the end, where `dirty_left` are
+    /// not written. As many as `not_counted` were dirty when the counting began, and are not counted.
+    pub(crate) fn new(writes: u64, end_writes: u64, dirty_left: u64, not_counted: u64) -> Self {
+        OwedWrites {
+            until_end: (writes + not_counted).saturating_sub(end_writes),
+            owed: (end_writes + dirty_left).saturating_sub(not_counted),
+        }
+    }
+
+    /// True if most writes were put off beyond the end of the trace, which does not show then what the device has to take.
+    pub(crate) fn are_most(self) -> bool {
+        self.owed > self.until_end
+    }
 }
 
 /// How long the device lives if it serves such a run every `elapsed_us` µs.
@@ -103,15 +129,15 @@ fn life(pricing: &Pricing, endurance: &Endurance, device: &DeviceOutcome, elapse
 }
 
 /// The life of the device under the load of a run; `None` without a device whose endurance is known, and for
-/// one that failed.
-pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
+/// one that failed. A run that `owes` most of its writes does not say how long it lives.
+pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome, owes: bool) -> Option<LifeUnderLoad> {
     let endurance = pricing.endurance.clone()?;
     if device.failed.is_some() {
         return None;
     }
     let elapsed_us = elapsed_us(device);
     Some(LifeUnderLoad {
-        life: elapsed_us.and_then(|elapsed_us| life(pricing, &endurance, device, elapsed_us)),
+        life: elapsed_us.filter(|_| !owes).and_then(|elapsed_us| life(pricing, &endurance, device, elapsed_us)),
         paced: is_paced(device),
         endurance,
     })
@@ -136,6 +162,15 @@ pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -
     let life = |device: &DeviceOutcome| life(pricing, endurance, device, slowest);
     let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
     let under = |(row, device): &(&SweepRow, &DeviceOutcome)| Some(format!("{} under {}", life(device)?, name(row)));
+    let mut of_size =
+        comparison.finished().filter(|result| result.frames == comparison.frames[size] && result.failed.is_none());
+    if let Some(result) = of_size.find(|result| result.owed_writes().are_most()) {
+        return Some(format!(
+            "at {memory} most pages that are written under {} are still dirty at the end: the trace is too short to say how long \
+             {device_name} lives",
+            result.policy
+        ));
+    }
     let least = served.iter().min_by_key(|(_, device)| device.report.writes)?;
     let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
     let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
@@ -145,7 +180,7 @@ pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -
     };
     let other = baseline.and_then(under);
     Some(format!(
-        "at {memory}, {pace}, {device_name} lives {}{}; it takes {} of writes",
+        "at {memory}, {pace}, {device_name} lives at most {}{}; it takes {} of writes",
         under(least)?,
         other.map_or(String::new(), |other| format!(" and {other}")),
         endurance.text()

@@ -96,6 +96,35 @@ fn rates_bytes_and_life_follow_from_counts() {
     assert!(kinds(&advice).contains(&NoteKind::FewEvents));
 }
 
+/// Pages that are dirty when the counting begins are written by some cause, and are not among the writes.
+#[test]
+fn the_writes_by_cause_add_up_to_the_writes() {
+    for (now, checkpoints) in [("postgres:checkpoint_timeout=2", None), ("lru", Some("700")), ("lru", None)] {
+        for at_end in [AtEnd::Flush, AtEnd::Free] {
+            let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
+            let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+            request.now = Some(policy(now));
+            request.frames = Some(MemorySize::frames(900));
+            request.clock = Some(AdviceClock::Rate("500/s".parse().expect("a rate")));
+            request.counting.warmup = Warmup::References(9000);
+            request.counting.at_end = at_end;
+            request.counting.checkpoints = checkpoints.map(|it| it.parse().expect("checkpoints"));
+            let advice = advised(&trace, &request);
+            assert_eq!(advice.now.dirty_before > 0, at_end == AtEnd::Flush);
+            let causes = advice.life.causes.iter().filter(|cause| cause.included);
+            let sum: f64 = causes.map(|cause| cause.writes_per_reference).sum();
+            close(Some(sum), advice.now.writes_per_reference);
+            assert!(
+                advice
+                    .life
+                    .causes
+                    .iter()
+                    .all(|cause| (cause.writes_per_reference < 0.0) == cause.cause.ends_with("at the start"))
+            );
+        }
+    }
+}
+
 #[test]
 fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
@@ -243,7 +272,7 @@ fn no_life_is_stated_where_most_writes_are_owed() {
         assert_eq!(advice.now.life_years, None);
         let note = advice.warnings.iter().find(|it| it.kind == NoteKind::Owed);
         let text = &note.expect("a warning").text;
-        assert!(text.contains("4 pages are still dirty at the end"), "{text}");
+        assert!(text.contains("4 more pages are dirty at the end of the trace than at its start"), "{text}");
         assert!(text.contains("and 1 were written"), "{text}");
     }
 }

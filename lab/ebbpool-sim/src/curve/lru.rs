@@ -17,7 +17,7 @@ pub struct Traffic {
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
-    /// Those of the writes that the end has made.
+    /// Pages that the end has written, also those of `dirty_before`.
     #[serde(default)]
     pub end_writes: u64,
     /// Pages that were dirty when the counting began.
@@ -26,7 +26,7 @@ pub struct Traffic {
     /// Pages read only because their block was to be written whole; not among the reads.
     #[serde(default)]
     pub padding_reads: u64,
-    /// Those of the writes that checkpoints made, or the server's commits.
+    /// Pages that checkpoints wrote, or the server's commits, also those of `dirty_before`.
     #[serde(default)]
     pub checkpoint_writes: u64,
     /// Dirty pages that a trim has ended.
