@@ -250,6 +250,8 @@ pub enum Kind {
     Sequence,
     /// Threads read and try to change the pages of a storage that takes no writes.
     ReadOnly,
+    /// Another program cuts a file off that a pool has open.
+    CutFile,
     /// A thread-local that uses the pool when its thread ends.
     Farewell,
 }
@@ -299,7 +301,7 @@ impl Case {
             4..8 => Kind::Readers,
             8 => Kind::Pins,
             9..12 => Kind::Sequence,
-            12 => random.pick(&[Kind::Farewell, Kind::ReadOnly]),
+            12 => random.pick(&[Kind::Farewell, Kind::ReadOnly, Kind::CutFile]),
             13..18 => Kind::Syncs,
             18..25 => Kind::Torn,
             25..33 => Kind::Window,

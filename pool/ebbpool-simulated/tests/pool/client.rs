@@ -10,7 +10,7 @@ use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool::{ClassedPool, CloseError, Log, Lsn, OptionsError, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
-use crate::case::{Case, Life, Step, When, class_of};
+use crate::case::{Case, Life, STRAY, Step, When, class_of};
 use crate::disk::FaultLog;
 use crate::fixes::FixCounts;
 use crate::model::{Content, Model};
@@ -544,6 +544,36 @@ impl LifeState {
         dropped.or_else(|error| self.judge(error))
     }
 
+    /// After all clients have ended: a number of no page, which was fixed and dropped, does not have allocation go on after it.
+    pub fn a_stray_number_is_forgotten(&self) -> Result<(), PowerIsOff> {
+        // A writer in the background may write the page before it is dropped.
+        if self.case.scattered || self.options().options.most_pages.is_some() || self.background() {
+            return Ok(());
+        }
+        let stray = STRAY + MOST_ALLOCATED * self.model.next_stray();
+        drop(self.succeeds("a stray page is fixed", self.fixed_to_write(stray))?);
+        self.succeeds("a stray page is dropped", self.pool.discard(stray))?;
+        let stored = self.pool.pages();
+        let mut allocated = Vec::new();
+        // Numbers that are free come first.
+        while allocated.last().is_none_or(|&last| last < stored) {
+            let page = self.succeeds("a page is allocated", self.allocated())?.page();
+            assert!(page < stray, "page {stray} was dropped, and page {page} is allocated after it");
+            allocated.push(page);
+        }
+        for page in allocated {
+            self.succeeds("a page is freed", self.pool.free(page))?;
+        }
+        Ok(())
+    }
+
+    /// After all clients have ended, and however often the number of frames has changed: each frame takes a page.
+    pub fn every_frame_takes_a_page(&self) -> Result<(), PowerIsOff> {
+        let others = (0..u64::from(self.pool.frames())).map(|at| STRAY - 1 - at);
+        let guards: Result<Vec<_>, _> = others.map(|page| self.fixes.of(|| self.pool_of(page).fix_read(page))).collect();
+        self.succeeds("as many pages are fixed as there are frames", guards).map(drop)
+    }
+
     /// The version of a page that a call makes durable if it succeeds.
     fn version_now(&self, page: u64) -> Option<(u64, u64)> {
         let whole = |page: &mut crate::model::Page| (page.version(), page.breaks);
@@ -581,17 +611,14 @@ impl LifeState {
 
     pub fn checkpoint(&self) -> Result<(), PowerIsOff> {
         let before = self.all_versions_now();
-        let end = self.wal.end_lsn();
         match self.pool.checkpoint() {
             Ok(done) => {
                 self.model.state().tally.checkpoints += 1;
-                if self.case.logged && done.covered != Lsn::MAX {
+                if self.case.logged {
+                    // Also if its log has no record yet.
+                    assert!(done.covered != Lsn::MAX, "a checkpoint covers changes that are still to be made");
                     self.note_covered(done.covered)?;
                 }
-                assert!(
-                    done.covered != Lsn::MAX || !self.case.logged || end == 0,
-                    "a checkpoint covers changes that are still to be made"
-                );
                 if done.covered > 0 {
                     self.note_all_durable(before);
                 }
@@ -870,7 +897,7 @@ impl LifeState {
         match self.pool.checkpoint() {
             Ok(done) => {
                 self.note_all_durable(before);
-                if self.case.logged && end > 0 {
+                if self.case.logged {
                     self.note_covered(done.covered)?;
                     // With a background writer a checkpoint may cover less than all changes.
                     assert!(

@@ -1,13 +1,16 @@
 //! Kinds of cases that cannot be written as scripts.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, FaultyStorage, MemoryStorage, Read, Storage, Write};
+use ebbpool::storage::{
+    DiskOperation, EIO, Engine, Fault, FaultyDisk, FaultyStorage, FileOptions, FileStorage, MemoryStorage, Read, Storage, Write,
+};
 use ebbpool::{Pool, PoolError, PoolOptions};
 use ebbpool_simulation::{Instant, random, step, steps_so_far, thread, undisturbed};
 
@@ -146,6 +149,46 @@ pub fn read_only(case: &Case) -> Tally {
     clients.into_iter().for_each(|client| client.join().expect("a panic ends the run"));
     let pool = Arc::into_inner(pool).expect("the threads have ended");
     pool.close().map_err(PoolError::from).expect("there is nothing to write");
+    Tally::default()
+}
+
+/// Another program cuts a file off, which is a real one: each page has its content, or cannot be read. The pool that reads them
+/// has not written them, and so does not know that they are no new ones.
+pub fn cut_file(case: &Case) -> Tally {
+    const PAGES: u64 = 24;
+    const SIZE: u64 = 512;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pages");
+    // The calling thread carries out each of its transfers, in order.
+    let file = FileOptions::new().page_size(SIZE as usize).create(true).engine(Engine::Threads).direct(false).queue_depth(1);
+    let frames = 4 + (random() % 8) as u32;
+    let open = || {
+        let storage = FileStorage::open(&path, &file).expect("the file can be opened");
+        let pool = options(frames).policy(in_sequence_policy(case)).and_then(|it| it.open(storage));
+        pool.expect("the pool can be opened")
+    };
+    let pool = open();
+    for page in 0..PAGES {
+        pool.fix_write(page).expect("nothing goes wrong")[0] = 1 + page as u8;
+    }
+    pool.close().map_err(PoolError::from).expect("nothing goes wrong");
+    let pool = Arc::new(open());
+    let left = random() % (PAGES * SIZE);
+    File::options().write(true).open(&path).and_then(|file| file.set_len(left)).expect("the file can be cut off");
+    let clients = (0..2).map(|_| {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || {
+            for _ in 0..30 {
+                let page = random() % PAGES;
+                match pool.fix_read(page) {
+                    Ok(guard) => assert_eq!(guard[0], 1 + page as u8, "page {page} of a file that has {left} bytes left"),
+                    Err(error) => assert!((page + 1) * SIZE > left, "page {page} is in the {left} bytes left: {error}"),
+                }
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    clients.into_iter().for_each(|client| client.join().expect("a panic ends the run"));
     Tally::default()
 }
 

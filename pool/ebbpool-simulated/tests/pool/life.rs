@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
 use ebbpool::{Log, Pool, PoolError, PoolOptions};
-use ebbpool_simulation::thread;
+use ebbpool_simulation::{random, thread};
 
 use crate::case::{Case, Ending, Kind, Life};
 use crate::client::{LifeState, PowerIsOff};
@@ -16,7 +16,7 @@ use crate::fixes::FixCounts;
 use crate::model::{Content, Model, Tally};
 use crate::options::LifeOptions;
 use crate::policies::spec;
-use crate::wal::Wal;
+use crate::wal::{RECORD, Wal};
 
 /// How much older than `max_dirty_age` says a change may be that the loss of the power takes away: the writer writes and
 /// syncs what is old enough, on a disk that takes its time.
@@ -148,6 +148,10 @@ impl World {
         if self.case.kind == Kind::Sweep {
             shared.every_page_leaves_its_frame();
         }
+        if life.options.most_frames.is_some() {
+            shared.every_frame_takes_a_page()?;
+        }
+        shared.a_stray_number_is_forgotten()?;
         let shared = Arc::into_inner(shared).expect("all clients have ended");
         match life.ending {
             Ending::Stops | Ending::Checks => Ok(()),
@@ -185,6 +189,43 @@ impl World {
         let shared = self.open(0, &calm, &faults)?;
         shared.recover(false)?;
         shared.check_pages_after_all_lives();
+        drop(shared);
+        if self.case.logged && !self.case.raw && random().is_multiple_of(4) {
+            self.cut_the_log(&calm)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the log of a copy of the disk off, in half of the cases to nothing: each page that is ahead of what is left is refused,
+    /// and no other one. All pages are in storage as they are now.
+    fn cut_the_log(&self, calm: &Life) -> Result<(), PowerIsOff> {
+        let copy = World {
+            case: Arc::clone(&self.case),
+            disk: self.disk.fork(random()),
+            model: Arc::new(Model::new(false)),
+            page_map: self.page_map.clone(),
+            in_use: Arc::default(),
+            scans: Arc::default(),
+        };
+        let log = copy.disk.bytes("log");
+        let records = log.len().expect("the power is on") / RECORD;
+        let end = random() % 2 * (random() % (records + 1)) * RECORD;
+        log.set_len(end).expect("the power is on");
+        let shared = copy.open(0, calm, &Arc::default())?;
+        let pages = self.model.state().pages.clone();
+        for (page, history) in pages {
+            let lsn = history.now().lsn;
+            let refused = match shared.pool.fix_read(page) {
+                Ok(_) => false,
+                Err(PoolError::Damaged { .. }) => true,
+                Err(error) => panic!("the log was cut off, and page {page} cannot be fixed: {error}"),
+            };
+            let known = !history.free && !history.excused && history.unlogged.is_none();
+            assert!(
+                !known || refused == (lsn > end),
+                "the log was cut off to {end} bytes, page {page} has LSN {lsn}, and whether it is refused is {refused}"
+            );
+        }
         Ok(())
     }
 
@@ -315,7 +356,7 @@ impl LifeState {
     }
 
     /// The value of a call that may fail only if the power is off.
-    fn succeeds<T>(&self, what: &str, outcome: Result<T, PoolError>) -> Result<T, PowerIsOff> {
+    pub fn succeeds<T>(&self, what: &str, outcome: Result<T, PoolError>) -> Result<T, PowerIsOff> {
         outcome.map_err(|error| {
             assert!(self.disk.is_off(), "{what}: {error}");
             PowerIsOff

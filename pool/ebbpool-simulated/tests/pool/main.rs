@@ -56,6 +56,7 @@ impl Scenario for Case {
             Kind::Pins => kinds::all_pins(&case),
             Kind::Sequence => kinds::in_sequence(&case),
             Kind::ReadOnly => kinds::read_only(&case),
+            Kind::CutFile => kinds::cut_file(&case),
             Kind::Farewell => kinds::farewell(),
         })
     }
