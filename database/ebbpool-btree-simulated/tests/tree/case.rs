@@ -131,6 +131,8 @@ impl LifeOptions {
                 _ => Duration::from_millis(random.pick(&[1, 10, 200])),
             }),
             patience: match random.one_in(4) {
+                // Its operations take turns, so that none of them waits for a frame for long.
+                _ if case.crowd => Duration::from_millis(200),
                 true => Duration::MAX,
                 false => Duration::from_secs(10),
             },
@@ -204,6 +206,9 @@ pub struct Case {
     pub seed: u64,
     pub kind: CaseKind,
     pub frames: u32,
+    /// More clients than frames, which mostly read values that are longer than a leaf has room for: each of them holds a leaf while
+    /// it waits for a frame. Nothing goes wrong.
+    pub crowd: bool,
     pub page_size: usize,
     pub double_write: bool,
     pub durability: Durability,
@@ -229,7 +234,9 @@ impl Case {
             _ => Durability::Synced,
         };
         let crowded = !alone && random.one_in(4);
+        let crowd = crowded && random.one_in(4);
         let most_value = match random.below(8) {
+            _ if crowd => page_size,
             // Many threads with few frames take long for each of its pages.
             0 if !crowded => page_size * 100,
             0..3 => page_size * 5,
@@ -246,16 +253,17 @@ impl Case {
                 _ if crowded => 16,
                 _ => 48 + random.below(40) as u32,
             },
+            crowd,
             page_size,
             double_write: !random.one_in(8),
             durability,
             checkpoint_every: 1 << (12 + random.below(4)),
-            keys: random.pick(&[4, 12, 40, 100]),
+            keys: if crowd { 200 } else { random.pick(&[4, 12, 40, 100]) },
             most_value,
             lives: Vec::new(),
         };
-        let calm = kind == CaseKind::CutLog || random.one_in(3);
-        let lives = if kind == CaseKind::General { 1 + random.below(3) } else { 1 };
+        let calm = kind == CaseKind::CutLog || crowd || random.one_in(3);
+        let lives = if kind == CaseKind::General && !crowd { 1 + random.below(3) } else { 1 };
         case.lives = (0..lives).map(|life| case.life(&mut random, calm, alone, life + 1 == lives)).collect();
         case
     }
@@ -263,6 +271,7 @@ impl Case {
     fn life(&self, random: &mut Random, calm: bool, alone: bool, last: bool) -> Life {
         let clients = match alone {
             true => 1,
+            false if self.crowd => 24,
             false if self.frames == 16 => 4 + random.below(4),
             false => 1 + random.below(3),
         };
@@ -275,14 +284,15 @@ impl Case {
             (0..steps).map(|_| self.step(random)).collect()
         };
         let scripts = (0..clients).map(|_| script()).collect();
-        let crashes = self.kind == CaseKind::General && (!last || random.one_in(2));
+        // After a crash the model tries all sets of the commits that were under way.
+        let crashes = self.kind == CaseKind::General && !self.crowd && (!last || random.one_in(2));
         let load = |random: &mut Random, clears: bool| Load {
             records: random.below(self.keys + 1),
             clears,
             checkpoint: random.one_in(2),
             panics: random.one_in(8),
         };
-        let room = random.one_in(5).then(|| random.below(self.page_size as u64 * 100));
+        let room = (!self.crowd && random.one_in(5)).then(|| random.below(self.page_size as u64 * 100));
         let calm = calm || room.is_some();
         Life {
             options: LifeOptions::new(random, self),
@@ -297,7 +307,10 @@ impl Case {
             closes: random.one_in(2),
             fault_rates: fault_rates(random, calm),
             room,
-            load: random.one_in(2).then(|| load(random, false)),
+            load: match self.crowd {
+                true => Some(Load { records: self.keys, clears: false, checkpoint: false, panics: false }),
+                false => random.one_in(2).then(|| load(random, false)),
+            },
             load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4)).then(|| load(random, true)),
             scripts,
         }
@@ -323,6 +336,7 @@ impl Case {
 
     fn step(&self, random: &mut Random) -> Step {
         match random.below(20) {
+            _ if self.crowd && !random.one_in(4) => Step::Get { key: random.below(self.keys) },
             0..12 => {
                 let count = 1 + random.below(5);
                 Step::Transaction {

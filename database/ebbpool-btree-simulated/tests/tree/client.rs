@@ -1,10 +1,12 @@
 //! The threads that use the database during a life, and check its results.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ebbpool::Lsn;
 use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool_btree_simulated::{Database, DatabaseError, Durability, Transaction};
 use ebbpool_simulation::thread;
@@ -34,6 +36,10 @@ pub struct Client {
     pub may_break: bool,
     /// The disk has no room, and that is all: the log has what it was promised.
     pub only_full: bool,
+    /// No other thread takes checkpoints.
+    pub alone: bool,
+    /// The number of checkpoints that it knows of, and where the log ended when it saw that number first.
+    pub checkpoints: Cell<(u64, Lsn)>,
 }
 
 pub fn says_power_off(error: &DatabaseError) -> bool {
@@ -109,7 +115,12 @@ impl Client {
             Step::Scan { from, to, descending } => self.scan(*from, *to, *descending),
             Step::Checkpoint => {
                 let now = self.model.now();
-                match self.database.checkpoint() {
+                let outcome = self.database.checkpoint();
+                if self.alone {
+                    let failure = self.database.stats().checkpoint_failure;
+                    assert_eq!(failure, outcome.as_ref().err().map(|error| error.to_string()), "the failure of a checkpoint");
+                }
+                match outcome {
                     Ok(()) => self.model.durable_since(now),
                     Err(error) => self.judge(&error)?,
                 }
@@ -157,7 +168,7 @@ impl Client {
         let mut effects = Effects::new();
         for operation in operations {
             sleep(pause);
-            match self.operate(&mut transaction, operation, &mut effects) {
+            match self.operate_on_a_short_log(&mut transaction, operation, &mut effects) {
                 Ok(true) => {}
                 // After a panic the transaction is dropped.
                 Ok(false) => return Ok(()),
@@ -204,6 +215,28 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Runs one operation. If it makes a change, the log was short enough when it began, or a checkpoint was taken.
+    fn operate_on_a_short_log(
+        &self,
+        transaction: &mut Transaction<'_>,
+        operation: &Operation,
+        effects: &mut Effects,
+    ) -> Result<bool, DatabaseError> {
+        let end = self.database.log().end_lsn();
+        let taken = || self.database.stats().checkpoints;
+        if self.alone && self.checkpoints.get().0 != taken() {
+            self.checkpoints.set((taken(), end));
+        }
+        let outcome = self.operate(transaction, operation, effects)?;
+        let changes = !matches!(operation, Operation::Get { .. } | Operation::GetForUpdate { .. });
+        let (checkpoints, since) = self.checkpoints.get();
+        if self.alone && changes && checkpoints == taken() {
+            let (length, every) = (end.saturating_sub(since), self.case.checkpoint_every);
+            assert!(length <= 2 * every, "a change begins {length} bytes after a checkpoint, and one is due after {every}");
+        }
+        Ok(outcome)
     }
 
     /// Runs one operation. Returns false after a panic that belongs to the script.

@@ -1,6 +1,7 @@
 //! A run: several lives of the database, one after the other, each of which begins with a recovery.
 
 use ebbpool::{OperationCosts, PoolError, Unit};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -293,6 +294,8 @@ impl World {
                 faults: Arc::clone(&faults),
                 may_break: life.may_break(),
                 only_full: life.room.is_some(),
+                alone: life.scripts.len() == 1 && !life.options.background,
+                checkpoints: Cell::new((u64::MAX, 0)),
             };
             let script = script.clone();
             let named = thread::Builder::new().name(format!("client {number}"));
@@ -316,6 +319,13 @@ impl World {
         if count > 0 && !life.may_break() {
             // What was left to be written, or to be undone, passes now.
             let now = self.model.now();
+            if life.closes && random().is_multiple_of(2) {
+                // What failed before is no error of closing.
+                self.succeeds("the database is closed after the faults", database.close())?;
+                self.model.written_late(now);
+                self.model.durable_since(self.model.now());
+                return Ok(true);
+            }
             self.succeeds("a checkpoint after the faults", database.checkpoint())?;
             self.model.written_late(now);
         }
