@@ -163,6 +163,8 @@ pub struct Life {
     pub room: Option<u64>,
     pub load: Option<Load>,
     pub load_afterwards: Option<Load>,
+    /// The file is made shorter at the end, the first time with the faults of the life.
+    pub shrinks: bool,
     /// By client.
     pub scripts: Vec<Vec<Step>>,
 }
@@ -194,6 +196,7 @@ impl Life {
             with(|life| life.room = None),
             with(|life| life.load = None),
             with(|life| life.load_afterwards = None),
+            with(|life| life.shrinks = false),
         ];
         let own = format!("{self:?}");
         calmer.retain(|life| format!("{life:?}") != own);
@@ -311,6 +314,7 @@ impl Case {
                 true => Some(Load { records: self.keys, clears: false, checkpoint: false, panics: false }),
                 false => random.one_in(2).then(|| load(random, false)),
             },
+            shrinks: self.kind != CaseKind::CutLog && random.one_in(3),
             load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4)).then(|| load(random, true)),
             scripts,
         }

@@ -342,6 +342,9 @@ impl World {
             self.compare(&found);
             self.check(&mut database)?;
         }
+        if life.shrinks {
+            self.shrink(&mut database, life, &faults)?;
+        }
         if self.case.kind == CaseKind::CutLog {
             self.cut_the_log()?;
         }
@@ -351,6 +354,25 @@ impl World {
             self.model.durable_since(now);
         }
         Ok(true)
+    }
+
+    fn shrink(&self, database: &mut Database, life: &Life, faults: &FaultLog) -> Result<(), StopReason> {
+        if !life.may_break() {
+            let before = faults.count.load(Ordering::SeqCst);
+            faults.armed.store(true, Ordering::SeqCst);
+            let shrunk = database.shrink();
+            faults.armed.store(false, Ordering::SeqCst);
+            if faults.count.load(Ordering::SeqCst) == before {
+                self.succeeds("the file becomes shorter", shrunk)?;
+            }
+        }
+        let shrunk = database.shrink();
+        let shrunk = self.succeeds("the file becomes shorter after faults", shrunk)?;
+        let free = database.free_pages();
+        assert_eq!(self.succeeds("free pages are counted", free)?, 0, "{shrunk:?}");
+        let found = self.succeeds("all is read", contents(database))?;
+        self.compare(&found);
+        self.check(database)
     }
 
     fn compare(&self, found: &Records) {

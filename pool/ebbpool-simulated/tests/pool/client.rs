@@ -1,6 +1,7 @@
 //! The clients of a life: the calls that they make, and the checks of the results.
 
 use std::error::Error as _;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool::{ClassedPool, CloseError, Log, Lsn, OptionsError, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
-use ebbpool_simulation::{step, thread};
+use ebbpool_simulation::{random, step, thread};
 
 use crate::case::{Case, Life, STRAY, Step, When, class_of};
 use crate::disk::FaultLog;
@@ -95,6 +96,11 @@ impl LifeState {
                 let explained = |page: &mut crate::model::Page| page.excused || torn && page.breaks > 0;
                 set(&self.faults.flipped) || self.model.page(*page, explained)
             }
+            // Pages are in use, or have no places of their own in the file.
+            PoolError::Truncate { source, .. } if matches!(source.kind(), ErrorKind::ResourceBusy | ErrorKind::Unsupported) => {
+                true
+            }
+            PoolError::Truncate { .. } => set(&self.faults.any),
             PoolError::Latched { .. } | PoolError::AllPinned { .. } => self.case.is_tight(self.options()),
             // By now it may have been repaired.
             PoolError::Abandoned { page } => self.model.page(*page, |page| page.breaks > 0),
@@ -517,7 +523,13 @@ impl LifeState {
         self.model.page(page, |history| history.free = true);
         self.model.state().in_use.remove(&page);
         match self.pool.free(page) {
-            Ok(_) => own.retain(|&other| other != page),
+            Ok(_) => {
+                own.retain(|&other| other != page);
+                // If those behind it are free too, all of them may be cut off.
+                if random().is_multiple_of(4) {
+                    return self.pool.truncate(page).or_else(|error| self.judge(error));
+                }
+            }
             Err(error) => {
                 self.model.page(page, |history| history.free = false);
                 self.model.state().in_use.insert(page);

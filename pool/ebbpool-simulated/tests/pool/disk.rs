@@ -265,6 +265,19 @@ impl Storage for FaultyFileStorage {
         }
     }
 
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        step();
+        if self.fault_happens(self.fault_rates.write_error) {
+            self.faults.note(None);
+            return Err(error());
+        }
+        if self.page_map.is_some() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.faults.note_power(&self.disk);
+        self.inner.truncate(pages)
+    }
+
     fn erases_of(&self, page: u64) -> Option<u32> {
         self.reports_erases.then_some((page % 7) as u32)
     }
