@@ -132,7 +132,7 @@ impl LifeOptions {
             }),
             patience: match random.one_in(4) {
                 // Its operations take turns, so that none of them waits for a frame for long.
-                _ if case.crowd => Duration::from_millis(200),
+                _ if case.crowd => Duration::from_secs(1),
                 true => Duration::MAX,
                 false => Duration::from_secs(10),
             },
