@@ -28,10 +28,19 @@ impl DatabaseInner {
     /// Makes the file as short as its pages in use allow, while no other thread uses the database.
     pub(crate) fn shrink(&self) -> Result<Shrunk, DatabaseError> {
         self.check_writable()?;
-        self.finish_ended()?;
-        let _broken = self.panic_guard();
         let (pool, allocation) = (&self.tree.pool, &self.tree.allocation);
         let before = pool.pages();
+        let refused = |why| DatabaseError::from(PoolError::Truncate { pages: before, source: io::Error::other(why) });
+        {
+            // The checkpoint thread may have taken the ended transactions from their list to undo their changes.
+            let _none = self.checkpoints.hold_off();
+            self.finish_ended()?;
+        }
+        // Its records name pages that would have moved.
+        if self.live.oldest().is_some() {
+            return Err(refused("a transaction has not ended, or not freed its pages yet"));
+        }
+        let _broken = self.panic_guard();
         // A record has at most two whole pages.
         let most = 3 * pool.stats().page_size as u64;
         let mut moved = 0;
@@ -47,11 +56,7 @@ impl DatabaseInner {
         })?;
         self.checkpoint_and(|covering| match covering {
             Some(_) => allocation.truncate(pool),
-            None => Err(PoolError::Truncate {
-                pages: before,
-                source: io::Error::other("a checkpoint has not covered all changes; try it again"),
-            }
-            .into()),
+            None => Err(refused("a checkpoint has not covered all changes; try it again")),
         })?;
         // Each file of the log in turn: what is needed is in the other one.
         for _ in 0..2 {

@@ -1,5 +1,10 @@
 //! Shrinking of the file.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
 use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, MemoryStorage};
 use ebbpool::{PoolError, storage};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts};
@@ -186,4 +191,56 @@ fn a_file_becomes_shorter_and_one_that_is_read_only_does_not() {
     let mut reader = DatabaseOptions::new(64).read_only(true).open(&path).unwrap();
     assert!(matches!(reader.shrink(), Err(DatabaseError::ReadOnly)));
     is_whole(reader, &expected);
+}
+
+/// The checkpoint thread undoes a transaction whose rollback has failed at first.
+#[test]
+fn a_rollback_that_goes_on_ends_before_pages_move() {
+    for seed in 0..8 {
+        let disk = FaultyDisk::new(seed);
+        let mut database = options().background(true).open_on(parts(&disk)).unwrap();
+        database.put(b"long", &vec![3; 1000 * PAGE]).unwrap();
+        (0..100).for_each(|number| database.put(&key(2 * number), &[1; 40]).unwrap());
+        let mut transaction = database.begin();
+        (0..100).for_each(|number| transaction.put(&key(2 * number + 1), &[2; 2000]).unwrap());
+        database.delete(b"long").unwrap();
+        let expected: Records = (0..100).map(|number| (key(2 * number), vec![1; 40])).collect();
+        disk.inject(Fault::failing(DiskOperation::Read, EIO).in_file("data").forever());
+        transaction.rollback().unwrap_err();
+        let goes_on = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&goes_on);
+        disk.observe(move |_| {
+            if thread::current().name() == Some("ebbpool-log") {
+                seen.store(true, Ordering::Relaxed);
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        disk.heal();
+        while !goes_on.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        let shrunk = database.shrink().unwrap();
+        assert_eq!(database.free_pages().unwrap(), 0, "{shrunk:?}");
+        is_whole(database, &expected);
+    }
+}
+
+#[test]
+fn a_transaction_that_never_ends_keeps_its_pages_where_they_are() {
+    let disk = FaultyDisk::new(0);
+    let mut database = open(&disk).unwrap();
+    database.put(b"long", &[1; 50_000]).unwrap();
+    let mut transaction = database.begin();
+    transaction.put(b"uncommitted", &[2; 20_000]).unwrap();
+    std::mem::forget(transaction);
+    database.delete(b"long").unwrap();
+    let error = database.shrink().unwrap_err().to_string();
+    assert!(error.contains("a transaction has not ended"), "{error}");
+    database.put(b"later", &[4; 30_000]).unwrap();
+    disk.crash(3);
+    drop(database);
+    disk.restart();
+    let mut database = is_whole(open(&disk).unwrap(), &vec![(b"later".to_vec(), vec![4; 30_000])]);
+    database.shrink().unwrap();
+    assert_eq!(database.free_pages().unwrap(), 0);
 }
