@@ -673,7 +673,7 @@ impl Pool {
         let core = &*self.core;
         core.check_callbacks()?;
         core.transfer.check_writable()?;
-        let cut = || core.transfer.storage().truncate(end);
+        let cut = || core.transfer.truncate(end);
         self.space(end).truncate(end, cut, || core.end_of_changes(end))?;
         core.transfer.sync()
     }

@@ -2,6 +2,7 @@
 //! acknowledged but never did.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use hashbrown::HashMap;
 
@@ -47,6 +48,12 @@ impl RecentWrites {
         }
     }
 
+    /// Storage no longer has the pages.
+    pub(crate) fn forget(&mut self, pages: Range<u64>) {
+        self.lsns.retain(|page, _| !pages.contains(page));
+        self.order.retain(|page| !pages.contains(page));
+    }
+
     pub(crate) fn lsn_of(&self, page: u64) -> Option<Lsn> {
         self.lsns.get(&page).copied()
     }
@@ -77,6 +84,16 @@ mod tests {
         recent.note(7, 100);
         recent.note(7, 0);
         assert_eq!(recent.lsn_of(7), Some(0));
+    }
+
+    #[test]
+    fn pages_that_are_cut_off_are_forgotten_and_make_room() {
+        let mut recent = RecentWrites::new();
+        (0..MOST as u64).for_each(|page| recent.note(page, 9));
+        recent.forget(5..u64::MAX);
+        assert_eq!((recent.lsn_of(4), recent.lsn_of(5)), (Some(9), None));
+        (5..MOST as u64).for_each(|page| recent.note(page, 3));
+        assert_eq!((recent.lsn_of(0), recent.lsn_of(5)), (Some(9), Some(3)));
     }
 
     #[test]

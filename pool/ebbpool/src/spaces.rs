@@ -91,6 +91,11 @@ impl PageSpace {
         PageSpace { most, stored: stored_at, written, numbers: PageNumbers::new(stored, most) }
     }
 
+    /// No page has this number, or a greater one.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
     /// Where the pages end that the file has.
     pub(crate) fn stored(&self) -> u64 {
         self.stored.load(Ordering::Relaxed)

@@ -122,6 +122,14 @@ impl PageIo {
         self.syncs.poisoned().map(str::to_owned)
     }
 
+    /// Makes the file of page `end` end there.
+    pub(crate) fn truncate(&self, end: u64) -> io::Result<()> {
+        self.storage.truncate(end)?;
+        // If it grows again, these read as zeros.
+        self.recent.lock().forget(end..self.spaces.of(end).most());
+        Ok(())
+    }
+
     /// Reads pages, and returns each one's LSN.
     pub(crate) fn read(&self, pages: &mut [Incoming<'_>], cause: ReadCause) -> Vec<Result<Lsn, PoolError>> {
         let pending = |page: &'_ Incoming<'_>| page.page;

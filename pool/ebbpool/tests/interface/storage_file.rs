@@ -204,6 +204,7 @@ fn pages_that_are_cut_off_are_gone_and_the_file_grows_again() {
         let storage = FileStorage::open(&path, &options(engine, direct, 4096)).expect("it opens");
         let pool = PoolOptions::new(8).open(storage).expect("a pool");
         (0..50).for_each(|page| pool.allocate().expect("a page")[0] = page);
+        pool.checkpoint().expect("all are written");
         (20..50).for_each(|page| assert!(page < 50 && pool.free(page).is_ok()));
         assert!(pool.truncate(19).is_err());
         pool.truncate(20).expect("it is cut off");
@@ -212,6 +213,11 @@ fn pages_that_are_cut_off_are_gone_and_the_file_grows_again() {
         let again = pool.allocate().expect("a page");
         assert_eq!((again.page(), again[0], length()), (20, 0, 21 * 4096));
         drop(again);
+        // Although these were written, and so were read as lost.
+        pool.grow(40).expect("it grows");
+        assert!((21..40).all(|page| pool.fix_read(page).expect("a page")[0] == 0));
+        (21..40).for_each(|page| assert!(page < 40 && pool.free(page).is_ok()));
+        pool.truncate(21).expect("it is cut off");
         pool.close().expect("it is closed");
         let storage = FileStorage::open(&path, &options(engine, direct, 4096).read_only(true)).expect("it opens");
         let pool = PoolOptions::new(8).open(storage).expect("a pool");
