@@ -211,6 +211,22 @@ impl PoolShared {
         last.map_or(0, |page| page.saturating_add(1))
     }
 
+    /// Waits until no page of the file from `end` on is written with its block: a free one may be, although no frame has it. No further
+    /// one will be.
+    pub(crate) fn end_writes_from(&self, end: u64) -> Result<(), PoolError> {
+        let space = self.transfer.spaces.of(end);
+        let mut waiting = Waiting::new(self);
+        let mut policy = self.policy();
+        loop {
+            space.end_at(end);
+            let written = policy.pages_being_evicted();
+            match written.into_iter().find(|page| (end..space.most()).contains(page)) {
+                Some(page) => waiting.for_write(&mut policy, page)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
     /// Finds a page. A search without a lock may overlook a page, so a page that is not found is searched for once
     /// more under the policy's lock.
     pub(crate) fn locate(&self, page: u64) -> PageLocation {

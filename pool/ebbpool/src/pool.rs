@@ -673,7 +673,10 @@ impl Pool {
         let core = &*self.core;
         core.check_callbacks()?;
         core.transfer.check_writable()?;
-        let cut = || core.transfer.truncate(end);
+        let cut = || {
+            core.end_writes_from(end).map_err(io::Error::other)?;
+            core.transfer.truncate(end)
+        };
         self.space(end).truncate(end, cut, || core.end_of_changes(end))?;
         core.transfer.sync()
     }

@@ -127,8 +127,14 @@ impl PageSpace {
         Ok(())
     }
 
-    /// Makes the pages end at `end`, if they end later and all from there on are free, by `cut`. `end_of_changes` looks at all
-    /// frames.
+    /// The pages end at `end`: no block that is written whole has pages from there on.
+    pub(crate) fn end_at(&self, end: u64) {
+        self.stored.fetch_min(end, Ordering::Relaxed);
+        self.written.fetch_min(end, Ordering::Relaxed);
+    }
+
+    /// Makes the pages end at `end`, if they end later and all from there on are free, by `cut`, which calls
+    /// [`end_at`](Self::end_at). `end_of_changes` looks at all frames.
     pub(crate) fn truncate(
         &self,
         end: u64,
@@ -138,11 +144,12 @@ impl PageSpace {
         if end >= self.stored_or_written() {
             return Ok(());
         }
+        let (stored, written) = (self.stored(), self.written.load(Ordering::Relaxed));
         let cut = self.numbers.truncate(end, end_of_changes, || {
-            cut()?;
-            self.stored.fetch_min(end, Ordering::Relaxed);
-            self.written.fetch_min(end, Ordering::Relaxed);
-            Ok(())
+            cut().inspect_err(|_| {
+                self.stored.fetch_max(stored, Ordering::Relaxed);
+                self.written.fetch_max(written, Ordering::Relaxed);
+            })
         });
         cut.map_err(|source| PoolError::Truncate { pages: end, source })
     }

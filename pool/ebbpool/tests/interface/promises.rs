@@ -244,6 +244,75 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
     assert_eq!([0, 1, 8, 12].map(|page| get(&pool, page)), [42, 43, 44, 45]);
 }
 
+/// A storage that holds up writes of one page.
+struct HoldsUp {
+    memory: Arc<MemoryStorage>,
+    page: u64,
+    is_closed: Arc<AtomicBool>,
+    is_waiting: Arc<AtomicBool>,
+}
+
+impl Storage for HoldsUp {
+    fn page_size(&self) -> usize {
+        self.memory.page_size()
+    }
+    fn pages(&self) -> io::Result<u64> {
+        self.memory.pages()
+    }
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        self.memory.grow(pages)
+    }
+    fn truncate(&self, pages: u64) -> io::Result<()> {
+        self.memory.truncate(pages)
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.memory.read(reads)
+    }
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        while self.is_closed.load(Ordering::SeqCst) && writes.iter().any(|write| write.page == self.page) {
+            self.is_waiting.store(true, Ordering::SeqCst);
+            thread::yield_now();
+        }
+        self.memory.write(writes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.memory.sync()
+    }
+    fn describe(&self) -> String {
+        "holds up writes".into()
+    }
+}
+
+/// A block that is written whole has free pages, which no frame has.
+#[test]
+fn no_page_that_is_cut_off_is_written_afterwards() {
+    let memory = Arc::new(MemoryStorage::new(PAGE_SIZE));
+    memory.grow(12).expect("memory");
+    let (is_closed, is_waiting) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+    let storage = HoldsUp {
+        memory: Arc::clone(&memory),
+        page: 10,
+        is_closed: Arc::clone(&is_closed),
+        is_waiting: Arc::clone(&is_waiting),
+    };
+    let options = options(3).policy("bplru:padding=true,block=4").expect("a policy");
+    let pool = options.double_write(MemoryStorage::new(PAGE_SIZE)).open(storage).expect("a pool");
+    (9..12).for_each(|page| assert!(page < 12 && pool.free(page).is_ok()));
+    is_closed.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        scope.spawn(|| [8, 0, 4, 0, 4, 1, 5].map(|page| put(&pool, page, page).expect("a page")));
+        wait_until("a write of the block", || is_waiting.load(Ordering::SeqCst));
+        let truncated = scope.spawn(|| pool.truncate(9));
+        // Or else it would be done by then.
+        thread::sleep(Duration::from_millis(50));
+        is_closed.store(false, Ordering::SeqCst);
+        truncated.join().expect("no panic").expect("it is cut off");
+    });
+    pool.checkpoint().expect("all is written");
+    assert_eq!((pool.pages(), memory.pages().expect("a length")), (9, 9));
+    assert_eq!(get(&pool, 8), 8);
+}
+
 #[test]
 fn a_scan_goes_on_in_another_pool() {
     let (large, small) = (pool(1024), pool(8));
