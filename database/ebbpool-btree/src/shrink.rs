@@ -44,20 +44,32 @@ impl DatabaseInner {
         // A record has at most two whole pages.
         let most = 3 * pool.stats().page_size as u64;
         let mut moved = 0;
-        self.patiently("the file cannot be made shorter", || {
-            let end = allocation.packed_end(pool)?;
-            moved += self.tree.relocate(end, &mut || {
-                self.checkpoint_if_due();
-                self.keep_log_short()?;
-                pool.throttle();
-                self.room_for(RoomUse::Delete, most)
+        loop {
+            let length = pool.pages();
+            let all_moved = self.patiently("the file cannot be made shorter", || {
+                let mut room = || {
+                    self.checkpoint_if_due();
+                    self.keep_log_short()?;
+                    pool.throttle();
+                    self.room_for(RoomUse::Delete, most)
+                };
+                self.tree.relocate(allocation.packed_end(pool)?, &mut room, &mut moved)
+            });
+            // On a full disk what is free at the end makes room.
+            let full = match all_moved {
+                Err(full @ DatabaseError::Full { .. }) => Some(full),
+                outcome => outcome.map(|()| None)?,
+            };
+            self.checkpoint_and(|covering| match covering {
+                Some(_) => allocation.truncate(pool),
+                None => Err(refused("a checkpoint has not covered all changes; try it again")),
             })?;
-            Ok(())
-        })?;
-        self.checkpoint_and(|covering| match covering {
-            Some(_) => allocation.truncate(pool),
-            None => Err(refused("a checkpoint has not covered all changes; try it again")),
-        })?;
+            match full {
+                None => break,
+                Some(_) if pool.pages() < length => {}
+                Some(full) => return Err(full),
+            }
+        }
         // Each file of the log in turn: what is needed is in the other one.
         for _ in 0..2 {
             let room = self.room_for(RoomUse::Delete, OF_CHECKPOINT)?;

@@ -33,8 +33,8 @@ use crate::background::Signal;
 use crate::callback::Callback;
 use crate::error::PoolError;
 use crate::frames::{
-    ClaimedFrame, CopyInFlight, CopySlot, Exclusive, ExclusiveLatch, Frames, HitStatus, LatchRefusal, Shared, SharedLatch,
-    WaitCondition,
+    ClaimedFrame, CopyInFlight, CopySlot, Exclusive, ExclusiveLatch, FrameState, Frames, HitStatus, LatchRefusal, Shared,
+    SharedLatch, WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -209,6 +209,15 @@ impl PoolShared {
         let all = changed.chain(policy.pages_being_evicted()).chain(self.frames.discarded().pages());
         let last = all.filter(|&other| self.transfer.spaces.are_of_one(page, other)).max();
         last.map_or(0, |page| page.saturating_add(1))
+    }
+
+    /// The pages of the file from `end` on that are in frames.
+    pub(crate) fn resident_from(&self, end: u64) -> Vec<u64> {
+        let pages = end..self.transfer.spaces.of(end).most();
+        // No page moves meanwhile.
+        let _policy = self.policy();
+        let resident = (0..self.frames.most()).filter(|&frame| self.frames.state(frame) != FrameState::Free);
+        resident.map(|frame| self.frames.page_in(frame)).filter(|page| pages.contains(page)).collect()
     }
 
     /// Waits until no page of the file from `end` on is written with its block: a free one may be, although no frame has it. No further

@@ -675,6 +675,9 @@ impl Pool {
         core.transfer.check_writable()?;
         let cut = || {
             core.end_writes_from(end).map_err(io::Error::other)?;
+            // Free pages that were read since, for example ahead.
+            let mut stale = core.resident_from(end).into_iter();
+            stale.try_for_each(|page| self.drop_page(page, false).map(drop)).map_err(io::Error::other)?;
             core.transfer.truncate(end)
         };
         self.space(end).truncate(end, cut, || core.end_of_changes(end))?;

@@ -30,23 +30,21 @@ struct Relocation<'t, 'r> {
     values: bool,
     /// The last leaf so far, in the order of the keys.
     last_leaf: Option<u64>,
-    moved: u64,
+    moved: &'r mut u64,
 }
 
 impl Tree {
-    /// Moves the pages from `end` on to free ones before it, as long as there are some. Returns their number.
+    /// Moves the pages from `end` on to free ones before it, as long as there are some, and counts them.
     ///
     /// # Errors
     ///
     /// Errors of `room`, of the pool and the log, and [`DatabaseError::Corrupt`]. The pages until then are moved.
-    pub(crate) fn relocate<'t>(&'t self, end: u64, room: PromiseRoom<'t, '_>) -> Result<u64, DatabaseError> {
+    pub(crate) fn relocate<'t>(&'t self, end: u64, room: PromiseRoom<'t, '_>, moved: &mut u64) -> Result<(), DatabaseError> {
         let values = self.allocation.used_from(&self.pool, end)?.into_iter().try_fold(false, |found, page| {
             let kind = |page| Ok::<_, DatabaseError>(PageKind::from_payload(&self.pool.fix_read(page)?));
             Ok::<_, DatabaseError>(found || kind(page)? == Some(PageKind::Overflow))
         })?;
-        let mut relocation = Relocation { tree: self, end, room, values, last_leaf: None, moved: 0 };
-        relocation.below(ROOT)?;
-        Ok(relocation.moved)
+        Relocation { tree: self, end, room, values, last_leaf: None, moved }.below(ROOT)
     }
 }
 
@@ -199,7 +197,7 @@ impl<'t> Relocation<'t, '_> {
         tree.restructure(changes, &mut pages.iter_mut().collect::<Vec<_>>(), Some(taken))?;
         drop(pages);
         tree.free(old);
-        self.moved += 1;
+        *self.moved += 1;
         Ok(())
     }
 }

@@ -129,6 +129,23 @@ fn an_error_leaves_the_database_as_it_was_and_usable() {
     }
 }
 
+/// The free pages at the end make room for the log, which moves the rest.
+#[test]
+fn a_file_on_a_full_disk_becomes_shorter() {
+    for room in [0, 1000, 10_000] {
+        let disk = FaultyDisk::new(0);
+        let (database, expected) = fragmented(&disk);
+        database.put(b"last", &vec![1; 100 * PAGE]).unwrap();
+        database.delete(b"last").unwrap();
+        drop(database);
+        let mut database = open(&disk).unwrap();
+        disk.set_capacity(disk.used() + room);
+        assert!(database.shrink().unwrap().pages < 60);
+        assert_eq!(database.free_pages().unwrap(), 0);
+        is_whole(database, &expected);
+    }
+}
+
 /// A storage that cannot become shorter.
 struct Rigid(MemoryStorage);
 

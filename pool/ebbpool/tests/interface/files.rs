@@ -35,13 +35,23 @@ fn each_file_has_its_pages_and_its_numbers() {
     assert_eq!([0, 1, 2].map(|file| pool.of_file(file).pages().expect("a file")), [21, 20, 20]);
     assert_eq!(pool.pages(), 61);
     pool.of_file(2).grow(30).expect("it grows");
+    pool.checkpoint().expect("all is written");
     for last in [19, 18] {
         pool.free(pool.of_file(1).number(last).expect("a number")).expect("it is freed");
     }
+    // A free page is read, and is not what is read once the file has grown again.
+    assert_eq!(pool.of_file(1).fix_read(18).expect("a page")[0], 181);
     let in_use = pool.of_file(1).truncate(17).expect_err("a page is in use").to_string();
     assert!(in_use.contains(&format!("page {} is in use", pool.of_file(1).number(17).expect("a number"))), "{in_use}");
     pool.of_file(1).truncate(18).expect("it is cut off");
     assert_eq!(pool.of_file(1).pages().expect("a file"), 18);
+    pool.of_file(1).grow(19).expect("it grows");
+    assert_eq!(pool.of_file(1).fix_read(18).expect("a page")[0], 0);
+    pool.free(pool.of_file(1).number(18).expect("a number")).expect("it is freed");
+    let fixed = pool.of_file(1).fix_read(18).expect("a page");
+    assert!(pool.of_file(1).truncate(18).is_err(), "a guard has it");
+    drop(fixed);
+    pool.of_file(1).truncate(18).expect("it is cut off");
     pool.close().expect("it is closed");
     assert_eq!(files.each_ref().map(|file| file.pages().expect("a length")), [21, 18, 30]);
     let pool = open(options(), &files);
