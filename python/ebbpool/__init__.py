@@ -11,6 +11,7 @@ functions that Numba compiles. `executor=` computes on a cluster that you have.
 """
 
 from . import sqlite as sqlite
+from ._ebbpool import VERSION as __version__
 from ._catalogue import device, devices, generators, policies, policy
 from ._comparison import Comparison, Curve, Run
 from ._errors import EbbpoolError, Interrupted, PolicyError, TraceError, TraceFileError, UsageError
@@ -42,6 +43,7 @@ __all__ = [
     "TraceFileError",
     "TraceLike",
     "UsageError",
+    "__version__",
     "advise",
     "bound",
     "compare",

@@ -27,6 +27,7 @@ class _Said:
         self._price_tables = native.price_tables()
         self._summary = Table(native.summary())
         self._text = native.text()
+        self._for_text = [native.for_text(latex) for latex in (False, True)]
         self._page = native.page()
 
     def json(self) -> str:
@@ -46,6 +47,9 @@ class _Said:
 
     def text(self) -> str:
         return self._text
+
+    def for_text(self, latex: bool) -> str:
+        return self._for_text[latex]
 
     def page(self) -> str:
         return self._page
@@ -81,6 +85,14 @@ class Comparison(Table):
     def to_json(self) -> str:
         """The results as `ebbpool compare --format json` prints them, with the figures of a device."""
         return self._native.json()
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown, as `ebbpool compare --format markdown` prints them."""
+        return self._native.for_text(False)
+
+    def to_latex(self) -> str:
+        """The tables in LaTeX, with the package booktabs; the sentences are comments, so that a text can `input` all of it."""
+        return self._native.for_text(True)
 
     @property
     def details(self) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ __all__ = [
     "Results",
     "Table",
     "Trace",
+    "VERSION",
     "advise",
     "best",
     "bound",
@@ -46,6 +47,8 @@ _Cells = tuple[
     list[tuple[str, int | None, list[tuple[str, int]], list[tuple[str, float, bool]]]],
     list[tuple[list[int], list[tuple[float | None, int | None]]]],
 ]
+
+VERSION: str
 
 @final
 class Table:
@@ -122,6 +125,7 @@ class Comparison:
     def json(self) -> str: ...
     def answers(self) -> list[tuple[str, list[str], list[tuple[str, int]]]]: ...
     def text(self) -> str: ...
+    def for_text(self, latex: bool) -> str: ...
     def page(self) -> str: ...
     def report(self, path: str) -> None: ...
 

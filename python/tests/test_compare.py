@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -243,6 +244,16 @@ def test_a_request_without_sizes_or_asymmetries_is_refused() -> None:
         ebbpool.compare(trace, "lru", 10, 1e308)
 
 
+def test_tables_for_a_text_are_those_of_the_command() -> None:
+    answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "ebb"], ["3%"], [8, 32])
+    for said in (answer, pickle.loads(pickle.dumps(answer))):
+        latex = said.to_latex()
+        assert latex.count(r"\begin{table}") == latex.count(r"\label{tab:ebbpool-") == latex.count(r"\centering") == 2
+        outside = [line for line in latex.split(r"\end{table}")[-1].splitlines() if line]
+        assert outside and all(line.startswith("% ") for line in outside)
+        assert said.to_markdown().count("| :--- |") == 2
+
+
 def test_a_policy_that_knows_the_future_is_the_best_only_among_its_like() -> None:
     trace = "zipf:pages=2000,refs=20000"
     answer = ebbpool.compare(trace, ["belady", "lru", "ebb"], ["3%", "6%"], [1, 32])
@@ -250,13 +261,13 @@ def test_a_policy_that_knows_the_future_is_the_best_only_among_its_like() -> Non
     assert "ebb is the one to take" in answer.advice and answer.best().above_least == 0
     alone = ebbpool.compare(trace, ["belady", "cost-belady"], ["3%"], 32)
     assert alone.best().cost == min(row.cost for row in alone)
-    # A policy of the caller knows nothing of the future, whatever its name.
-    answer = ebbpool.compare(trace, [belady, "cost-belady"], ["3%"], 32)
-    assert answer.best().policy == "belady"
+    # A policy of the caller knows nothing of the future.
+    answer = ebbpool.compare(trace, [Queue, "cost-belady"], ["3%"], 32)
+    assert answer.best().policy == "Queue"
 
 
-class belady:  # noqa: N801
-    """A queue with the name of another policy."""
+class Queue:
+    """Evicts the page that came first."""
 
     def __init__(self, frames: int) -> None:
         self.queue: dict[int, None] = {}

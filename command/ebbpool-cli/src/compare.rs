@@ -1,7 +1,7 @@
 //! `ebbpool compare`: compares policies over memory sizes and asymmetries.
 
 pub(crate) mod args;
-mod publication;
+pub(crate) mod publication;
 mod several;
 pub(crate) mod table;
 

@@ -49,6 +49,7 @@ use ebbpool_lab::{Comparison, LabError, ResultDirectory};
 use ebbpool_trace::{ReadOptions, Source};
 
 use args::{Cli, Command};
+pub use compare::publication::Markup;
 use failure::Failure;
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code. The
@@ -140,6 +141,11 @@ pub fn remedy(error: &LabError) -> &'static str {
 /// Comparisons as the command prints them.
 pub fn comparison_text(comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
     compare::text(comparisons, groups)
+}
+
+/// Comparisons as tables for a text, as the command prints them.
+pub fn comparison_for_text(markup: Markup, comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
+    compare::publication::of_comparisons(markup, comparisons, groups)
 }
 
 /// The directory in which the command stores results: that of the environment variable `EBBPOOL_CACHE`, else one of the

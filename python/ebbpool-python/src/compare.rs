@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use ebbpool_cli::Markup;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::best::{BillCell, Bills, cells as compared_cells};
 use ebbpool_lab::report::{self, ReportOptions};
@@ -266,6 +267,12 @@ impl Comparison {
     /// The table that the command prints.
     fn text(&self) -> String {
         self.with(|all| ebbpool_cli::comparison_text(all, &self.groups))
+    }
+
+    /// Tables for a text: in LaTeX, or else in Markdown.
+    fn for_text(&self, latex: bool) -> String {
+        let markup = if latex { Markup::Latex } else { Markup::Markdown };
+        self.with(|all| ebbpool_cli::comparison_for_text(markup, all, &self.groups))
     }
 
     /// The report as a page of HTML.

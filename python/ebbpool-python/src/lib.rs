@@ -55,4 +55,6 @@ mod _ebbpool {
     use super::table::{Table, fields, table, table_of_parts};
     #[pymodule_export]
     use super::trace::Trace;
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

@@ -8,15 +8,16 @@ use super::several::{PriceCell, price_tables, units};
 
 /// The language of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Markup {
+pub enum Markup {
+    /// Tables of vertical bars.
     Markdown,
-    /// Tables in the manner of the package booktabs.
+    /// Tables in the manner of the package booktabs, and sentences as comments: a text can contain the whole by `\\input`.
     Latex,
 }
 
 /// All tables, each with what it shows.
-pub(super) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
-    let mut text = String::new();
+pub(crate) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
+    let (mut text, mut tables) = (String::new(), 0);
     if markup == Markup::Latex {
         text += "% needs \\usepackage{booktabs}\n";
     }
@@ -37,7 +38,8 @@ pub(super) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups:
                 std::iter::once(markup.escaped(&row.policy)).chain(cells).collect()
             });
             let heads: Vec<String> = heads.map(|head| markup.escaped(&head)).collect();
-            text += &markup.table(&caption, &heads, rows.collect());
+            tables += 1;
+            text += &markup.table((&caption, tables), &heads, rows.collect());
         }
         if let [one] = members {
             let sentences = [dirty_end::sentence_for_comparison(one), Some(sentence(one)), advice(one)];
@@ -47,8 +49,7 @@ pub(super) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups:
     if let Some(summary) = Summary::from_comparisons(comparisons, groups) {
         let escape = |cells: Vec<String>| -> Vec<String> { cells.iter().map(|cell| markup.escaped(cell)).collect() };
         let rows = summary.cells().into_iter().map(escape);
-        let caption = "All traces";
-        text += &markup.table(caption, &escape(summary.heads()), rows.collect());
+        text += &markup.table(("All traces", tables + 1), &escape(summary.heads()), rows.collect());
         let mut sentences = summary.notes();
         sentences.push(summary.sentence());
         text += &markup.sentences(&sentences);
@@ -105,7 +106,7 @@ impl Markup {
         }
     }
 
-    fn table(self, caption: &str, heads: &[String], rows: Vec<Vec<String>>) -> String {
+    fn table(self, (caption, number): (&str, usize), heads: &[String], rows: Vec<Vec<String>>) -> String {
         let caption = self.escaped(caption);
         match self {
             Markup::Markdown => {
@@ -119,7 +120,7 @@ impl Markup {
                 let line = |cells: &[String]| format!("    {} \\\\\n", cells.join(" & "));
                 let rows: String = rows.iter().map(|row| line(row)).collect();
                 format!(
-                    "\\begin{{table}}\n  \\caption{{{caption}}}\n  \\begin{{tabular}}{{l{}}}\n    \\toprule\n{}    \\midrule\n{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n\n",
+                    "\\begin{{table}}\n  \\centering\n  \\caption{{{caption}}}\n  \\label{{tab:ebbpool-{number}}}\n  \\begin{{tabular}}{{l{}}}\n    \\toprule\n{}    \\midrule\n{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n\n",
                     "r".repeat(heads.len().saturating_sub(1)),
                     line(heads),
                 )
@@ -129,7 +130,10 @@ impl Markup {
 
     /// Sentences, each on a line of its own.
     fn sentences(self, sentences: &[String]) -> String {
-        let line = |sentence: &String| format!("{}\n\n", self.escaped(sentence));
+        let line = |sentence: &String| match self {
+            Markup::Markdown => format!("{}\n\n", self.escaped(sentence)),
+            Markup::Latex => format!("% {}\n", sentence.replace(['\n', '\r'], " ")),
+        };
         sentences.iter().map(line).collect()
     }
 }
@@ -152,11 +156,14 @@ mod tests {
         let heads = ["policy".to_string(), "3\\%".to_string()];
         let rows = vec![vec!["lru".to_string(), "1.5".to_string()]];
         assert_eq!(
-            Markup::Markdown.table("a", &heads, rows.clone()),
+            Markup::Markdown.table(("a", 1), &heads, rows.clone()),
             "a\n\n| policy | 3\\% |\n| :--- | ---: |\n| lru | 1.5 |\n\n"
         );
-        let latex = Markup::Latex.table("a & b", &heads, rows);
-        assert!(latex.contains("\\caption{a \\& b}") && latex.contains("{tabular}{lr}"));
+        let latex = Markup::Latex.table(("a & b", 7), &heads, rows);
+        assert!(
+            latex.contains("\\caption{a \\& b}") && latex.contains("{tabular}{lr}") && latex.contains("\\label{tab:ebbpool-7}")
+        );
+        assert_eq!(Markup::Latex.sentences(&["50 % less".into()]), "% 50 % less\n");
         assert!(latex.contains("    lru & 1.5 \\\\\n"));
     }
 }
