@@ -54,7 +54,7 @@ def test_processes_give_the_same_results(method: str, expected: str) -> None:
         assert ebbpool.compare(*QUESTION, cache=False, executor=pool).to_json() == expected
 
 
-def test_two_policies_of_one_name_are_refused_before_a_worker_has_a_task() -> None:
+def test_a_policy_with_the_name_of_another_is_refused_before_a_worker_has_a_task() -> None:
     same = ["lru,cflru", type("cflru", (Lru,), {"name": "cflru"})]
     executor = Counting()
     calls: list[Any] = [
@@ -63,7 +63,7 @@ def test_two_policies_of_one_name_are_refused_before_a_worker_has_a_task() -> No
         lambda: ebbpool.reproduce("cikm-table2", policies=same, executor=executor),
     ]
     for call in calls:
-        with pytest.raises(ebbpool.UsageError, match="two policies are called 'cflru'"):
+        with pytest.raises(ebbpool.UsageError, match="'cflru' is the name of a built-in policy"):
             call()
     assert executor.tasks == []
 

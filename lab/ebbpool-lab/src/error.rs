@@ -118,6 +118,9 @@ pub enum RequestError {
     /// A policy from outside the registry without a name, or with one that a table cannot show.
     #[error("{0:?} is no name of a policy; give a line of text without control characters")]
     PolicyName(String),
+    /// A policy from outside the registry with the name of one that is in it.
+    #[error("'{0}' is the name of a built-in policy, with which results would be mixed up; give yours another one")]
+    RegisteredName(String),
     /// A number that is not an asymmetry.
     #[error(transparent)]
     Asymmetry(#[from] AsymmetryError),

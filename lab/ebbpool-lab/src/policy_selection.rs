@@ -117,7 +117,8 @@ impl PolicySelection {
 ///
 /// # Errors
 ///
-/// [`RequestError::TwoPolicies`] and [`RequestError::PolicyName`].
+/// [`RequestError::TwoPolicies`], [`RequestError::PolicyName`], and [`RequestError::RegisteredName`] for one that would be taken for
+/// a registered policy, for example for the baseline.
 pub fn check_names(others: impl IntoIterator<Item = String>, guests: &[Arc<dyn GuestPolicy>]) -> Result<(), RequestError> {
     if guests.is_empty() {
         return Ok(());
@@ -127,6 +128,9 @@ pub fn check_names(others: impl IntoIterator<Item = String>, guests: &[Arc<dyn G
         let name = guest.name();
         if name.is_empty() || name.trim() != name || name.contains(is_invisible) {
             return Err(RequestError::PolicyName(name.into()));
+        }
+        if name.parse::<PolicySpec>().is_ok() {
+            return Err(RequestError::RegisteredName(name.into()));
         }
         if !names.insert(name.into()) {
             return Err(RequestError::TwoPolicies(name.into()));

@@ -63,7 +63,9 @@ pub(crate) fn lab_error(py: Python<'_>, error: LabError) -> PyErr {
             Err(_) => raise(py, Class::Policy, &text),
         },
         LabError::Request(RequestError::Policy(error)) => wrong(py, "policies", error),
-        LabError::Request(error @ (RequestError::TwoPolicies(_) | RequestError::PolicyName(_))) => {
+        LabError::Request(
+            error @ (RequestError::TwoPolicies(_) | RequestError::PolicyName(_) | RequestError::RegisteredName(_)),
+        ) => {
             let text = format!("{error}; a class has it from its name, or from its attribute name");
             wrong(py, "policies", text)
         }
