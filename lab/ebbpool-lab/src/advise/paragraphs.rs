@@ -61,38 +61,53 @@ fn memory(advice: &Advice, frames: u64) -> String {
     frames_and_bytes(frames, advice.page_size)
 }
 
+/// The bills of the present policy, by frames.
+fn own_bills(advice: &Advice) -> Vec<(u64, f64)> {
+    advice.curve.iter().map(|point| (point.frames, point.cost_now)).collect()
+}
+
+/// Whether more memory than a server's buffer has pays, judged from its present size up.
+fn enough_memory(advice: &Advice, server: &str) -> String {
+    let present = advice.now.frames;
+    let bills = own_bills(advice);
+    let threshold = rounded(100.0 * WORTH_DOUBLING);
+    let memory_of = |frames| memory(advice, frames);
+    let policy = &advice.now.policy;
+    let knee_of = |bills| knee::knee(bills, advice.page_size).map(|knee| knee.frames);
+    let from = bills.iter().rposition(|(frames, _)| *frames <= present).unwrap_or(0);
+    let above = &bills[from..];
+    let largest = above.last().map_or(present, |(frames, _)| *frames);
+    let saved = above.first().zip(above.last()).and_then(|((_, now), (_, then))| saving(*then, *now)).unwrap_or(0.0);
+    match (knee_of(&bills), knee_of(above)) {
+        _ if present >= advice.distinct_pages => format!(
+            "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
+            memory_of(advice.distinct_pages),
+            memory_of(present)
+        ),
+        (Some(knee), _) if knee <= present => {
+            format!("{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill", memory_of(knee))
+        }
+        _ if largest <= present => format!("{} is the largest memory of the table below", memory_of(present)),
+        _ if saved < 100.0 * WORTH_DOUBLING => {
+            format!("{} is enough: {} would save {saved:.0} % of {policy}'s bill", memory_of(present), memory_of(largest))
+        }
+        (_, Some(knee)) => format!(
+            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of {policy}'s bill",
+            memory_of(knee)
+        ),
+        (_, None) => format!(
+            "More memory pays: {} saves {saved:.0} % of {policy}'s bill, and the last doubling up to it {threshold} % or more",
+            memory_of(largest)
+        ),
+    }
+}
+
 /// What the settings of a known server can do: memory first, then each setting with its effect.
 fn by_settings(advice: &Advice) -> Vec<String> {
     let Some(server) = advice.server.name() else {
         return Vec::new();
     };
-    let present = advice.now.frames;
-    let points = advice.curve.iter();
-    let bills: Vec<(u64, f64)> = points.map(|point| (point.frames, point.cost_now)).collect();
-    let threshold = rounded(100.0 * WORTH_DOUBLING);
-    let memory_of = |frames| memory(advice, frames);
-    let largest = bills.last().map_or(present, |(frames, _)| *frames);
-    let knee = knee::knee(&bills, advice.page_size).map(|knee| knee.frames);
-    // The best policy of each size may have its knee elsewhere.
-    let policy = &advice.now.policy;
-    let enough = match knee {
-        _ if present > advice.distinct_pages => format!(
-            "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
-            memory_of(advice.distinct_pages),
-            memory_of(present)
-        ),
-        Some(knee) if knee <= present => {
-            format!("{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill", memory_of(knee))
-        }
-        Some(knee) => format!(
-            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of {policy}'s bill",
-            memory_of(knee)
-        ),
-        None => format!(
-            "More memory pays: the last doubling up to {} still saves {threshold} % of {policy}'s bill or more",
-            memory_of(largest)
-        ),
-    };
+    let enough = enough_memory(advice, server);
     let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
     let settings = knobs.filter_map(|knob| {
         let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
@@ -323,13 +338,18 @@ fn loads(advice: &Advice) -> AdviceTable {
 }
 
 fn knee(advice: &Advice) -> Vec<String> {
-    let mut sentences = vec![match &advice.knee {
+    // A server keeps its policy; elsewhere the best one of each size is taken.
+    let (of, knee) = match advice.server.name() {
+        Some(_) => (format!("{}'s", advice.now.policy), knee::knee(&own_bills(advice), advice.page_size)),
+        None => ("the".into(), advice.knee.clone()),
+    };
+    let mut sentences = vec![match knee {
         Some(knee) => format!(
-            "The knee is at {}: from there on a doubling saves less than {} % of the bill",
+            "The knee is at {}: from there on a doubling saves less than {} % of {of} bill",
             memory(advice, knee.frames),
             rounded(100.0 * knee.threshold)
         ),
-        None => "There is no knee: up to the largest size a doubling saves a tenth of the bill or more".into(),
+        None => format!("There is no knee: up to the largest size a doubling saves a tenth of {of} bill or more"),
     }];
     let simulated = advice.device.as_ref().is_some_and(|device| device.starts_with("flash:"));
     if simulated {

@@ -482,6 +482,14 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     large.frames = Some(MemorySize::frames(8000));
     let sentences = answer(&advised(&trace, &large));
     assert!(sentences[0].contains(" is enough: the trace requests no more pages"));
+    // One that has room for all pages, and one beside which the rest is small: no memory that is there already pays.
+    for (frames, enough) in
+        [(advice.distinct_pages, "the trace requests no more pages"), (advice.distinct_pages - 3, " is enough")]
+    {
+        large.frames = Some(MemorySize::frames(frames));
+        let sentences = answer(&advised(&trace, &large));
+        assert!(sentences[0].contains(enough), "{frames}: {sentences:?}");
+    }
     // Without a clock there is no interval.
     let mut unclocked = request.clone();
     unclocked.clock = None;
