@@ -466,7 +466,7 @@ fn no_thread_keeps_rights_that_reading_does_not_need() {
     }
     child.kill().expect("killed");
     child.wait().expect("its end");
-    assert!(threads.len() > 1 && is_harmless(&threads), "{threads:x?}");
+    assert!(!threads.is_empty() && is_harmless(&threads), "{threads:x?}");
 }
 
 #[test]
