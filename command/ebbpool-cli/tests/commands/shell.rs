@@ -42,6 +42,14 @@ fn bash_offers_commands_policies_and_formats() {
     let formats = bash_offers(&["ebbpool", "compare", "--trace-format", "u3"]);
     assert_eq!(formats, ["u32"]);
     assert_eq!(bash_offers(&["ebbpool", "trace", "con"]), ["convert"]);
+    let lists = bash_offers(&["ebbpool", "compare", "--policies", "lru,cflru-"]);
+    assert_eq!(lists, ["lru,cflru-c", "lru,cflru-e"]);
+    for words in [&["ebbpool", "devices", "sd-a"][..], &["ebbpool", "advise", "--device", "sd-a"]] {
+        assert!(bash_offers(words).contains(&"sd-a1".into()), "{words:?}");
+    }
+    assert_eq!(bash_offers(&["ebbpool", "schema", "trace"]), ["trace-info"]);
+    assert_eq!(bash_offers(&["ebbpool", "trace", "generate", "scan-m"]), ["scan-mix"]);
+    assert!(bash_offers(&["ebbpool", "reproduce", "cikm-"]).contains(&"cikm-table2".into()));
 }
 
 #[test]
