@@ -47,7 +47,7 @@ enum Output {
 }
 
 impl OutputFile {
-    /// Starts writing `path`.
+    /// Starts writing `path`; `-` is standard output.
     ///
     /// # Errors
     ///
@@ -68,6 +68,7 @@ impl OutputFile {
     }
 
     fn open(path: &Path, is_private: bool) -> Result<OutputFile, TraceError> {
+        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
         let label = one_line(&path.to_string_lossy());
         let output = Output::open(path, is_private).map_err(|error| TraceError::io(&label, "write", error))?;
         Ok(OutputFile { label, bytes: 0, output })
@@ -280,6 +281,7 @@ mod tests {
     fn devices_and_pipes_are_written_in_place() {
         assert_eq!(write(Path::new("/dev/null"), "lost").unwrap(), 4);
         assert!(!OutputFile::create("/dev/stdout").unwrap().is_regular());
+        assert!(!OutputFile::create("-").unwrap().is_regular());
 
         let message = write(Path::new("/dev/full"), "much").unwrap_err().to_string();
         assert!(message.starts_with("/dev/full: cannot write: No space"), "{message}");

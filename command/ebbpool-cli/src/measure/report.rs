@@ -165,14 +165,14 @@ impl MeasureReport {
             let _ = write!(text, "one at a time a random read takes {read_us:.1} µs");
         }
         if let (Some(write_us), Some(alpha)) = (self.write_us, self.alpha) {
-            let _ = write!(text, ", a write {write_us:.1} µs: alpha = {alpha:.3}");
+            let _ = write!(text, ", a write {write_us:.1} µs: R = {alpha:.3}");
         }
         text.push('\n');
         if let (Some(k_r), Some(iops)) = (self.k_r, self.read_iops) {
-            let _ = write!(text, "reads saturate at k_r = {k_r} ({iops:.0}/s at best)");
+            let _ = write!(text, "reads get no faster from queue depth {k_r} on ({iops:.0}/s at best)");
         }
         if let (Some(k_w), Some(iops)) = (self.k_w, self.write_iops) {
-            let _ = write!(text, ", writes at k_w = {k_w} ({iops:.0}/s)");
+            let _ = write!(text, "\nwrites from queue depth {k_w} on ({iops:.0}/s)");
         }
         text.push('\n');
         text
@@ -311,6 +311,8 @@ mod tests {
         assert_eq!(report.alpha, Some(2.0));
         assert_eq!((report.k_r, report.read_iops), (Some(16), Some(89e3)));
         assert_eq!((report.k_w, report.write_iops), (Some(2), Some(9.5e3)));
+        let text = report.sentences();
+        assert!(text.contains("a write 200.0 µs: R = 2.000") && text.contains("queue depth 16 on"), "{text}");
     }
 
     #[test]
