@@ -40,7 +40,11 @@ impl Tree {
     ///
     /// Errors of `room`, of the pool and the log, and [`DatabaseError::Corrupt`]. The pages until then are moved.
     pub(crate) fn relocate<'t>(&'t self, end: u64, room: PromiseRoom<'t, '_>, moved: &mut u64) -> Result<(), DatabaseError> {
-        let values = self.allocation.used_from(&self.pool, end)?.into_iter().try_fold(false, |found, page| {
+        let above = self.allocation.used_from(&self.pool, end)?;
+        if above.is_empty() {
+            return Ok(());
+        }
+        let values = above.into_iter().try_fold(false, |found, page| {
             let kind = |page| Ok::<_, DatabaseError>(PageKind::from_payload(&self.pool.fix_read(page)?));
             Ok::<_, DatabaseError>(found || kind(page)? == Some(PageKind::Overflow))
         })?;
