@@ -129,6 +129,8 @@ fn ends_at_once(command: &Command) -> bool {
     match command {
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         Command::Sqlite(args) => args.ends_at_once(),
+        #[cfg(all(feature = "db", unix))]
+        Command::Db(args) => args.command.ends_at_once(),
         _ => false,
     }
 }

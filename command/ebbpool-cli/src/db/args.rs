@@ -94,6 +94,13 @@ Examples:
     Bench(Box<BenchArgs>),
 }
 
+impl DbCommand {
+    /// True if Ctrl-C ends it where it is, which loses nothing.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        matches!(self, DbCommand::Get(_) | DbCommand::Shrink(_) | DbCommand::Check(_) | DbCommand::Stats(_))
+    }
+}
+
 /// How to open a database.
 #[derive(Args)]
 pub(crate) struct OpenArgs {
