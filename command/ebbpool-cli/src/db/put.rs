@@ -77,7 +77,12 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
         let mut acknowledgement = b"ok ".to_vec();
         acknowledgement.extend_from_slice(&line.shown);
         acknowledgement.push(b'\n');
-        out.write_all(&acknowledgement).map_err(DbError::Output)?;
-        out.flush().map_err(DbError::Output)?;
+        // A program that closes its end loses lines that are still to be put, so that this is no success.
+        out.write_all(&acknowledgement).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                DbError::Interrupted(format!("standard output was closed; {done} records were put and remain in the database"))
+            }
+            _ => DbError::Output(error),
+        })?;
     }
 }
