@@ -217,11 +217,12 @@ fn a_rollback_that_goes_on_ends_before_pages_move() {
         let disk = FaultyDisk::new(seed);
         let mut database = options().background(true).open_on(parts(&disk)).unwrap();
         database.put(b"long", &vec![3; 1000 * PAGE]).unwrap();
-        (0..100).for_each(|number| database.put(&key(2 * number), &[1; 40]).unwrap());
+        // More leaves than frames, so that the rollback has to read.
+        (0..1000).for_each(|number| database.put(&key(2 * number), &[1; 40]).unwrap());
         let mut transaction = database.begin();
-        (0..100).for_each(|number| transaction.put(&key(2 * number + 1), &[2; 2000]).unwrap());
+        (0..100).for_each(|number| transaction.put(&key(20 * number + 1), &[2; 2000]).unwrap());
         database.delete(b"long").unwrap();
-        let expected: Records = (0..100).map(|number| (key(2 * number), vec![1; 40])).collect();
+        let expected: Records = (0..1000).map(|number| (key(2 * number), vec![1; 40])).collect();
         disk.inject(Fault::failing(DiskOperation::Read, EIO).in_file("data").forever());
         transaction.rollback().unwrap_err();
         let goes_on = Arc::new(AtomicBool::new(false));
