@@ -525,7 +525,7 @@ impl PoolShared {
         if reason == FetchReason::New {
             admission.frame.loaded(0, false);
             self.torn_pads.forget(page);
-        } else if !self.torn_pads.restore(page, &mut admission.frame) {
+        } else if !self.is_loaded_without_read(&mut admission) {
             admission = self.read(admission, ReadCause::Miss)?;
         }
         if let Some(reuse) = reuse {
@@ -554,7 +554,7 @@ impl PoolShared {
             let Ok(mut admission) = self.make_room(*admission) else {
                 break;
             };
-            match self.torn_pads.restore(admission.page, &mut admission.frame) {
+            match self.is_loaded_without_read(&mut admission) {
                 true => admission.frame.release(),
                 false => all.push(admission),
             }
@@ -576,6 +576,16 @@ impl PoolShared {
                 Err(_) => self.policy().undo_admission(admission, self.view()),
             }
         }
+    }
+
+    /// Loads a page that storage does not have as it is.
+    fn is_loaded_without_read(&self, admission: &mut Admission<'_>) -> bool {
+        let is_cut_off = self.transfer.spaces.of(admission.page).is_cut_off(admission.page);
+        if is_cut_off {
+            admission.frame.bytes_mut().fill(0);
+            admission.frame.loaded(0, false);
+        }
+        is_cut_off || self.torn_pads.restore(admission.page, &mut admission.frame)
     }
 
     /// Reports to policies that weigh wear how often the page's erase block was erased.

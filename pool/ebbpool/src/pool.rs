@@ -645,7 +645,7 @@ impl Pool {
 
     /// Makes the storage `pages` pages long, if it is longer, and returns when that survives a crash. The pages that are cut off
     /// have to be [free](Self::free), and stay so if the caller's program crashes: their content is lost. No thread
-    /// may [grow](Self::grow) the storage, or fix these pages, meanwhile; [`allocate`](Self::allocate) grows it again.
+    /// may [grow](Self::grow) the storage meanwhile; who fixes such a page waits, or sees zeros; [`allocate`](Self::allocate) grows it again.
     ///
     /// ```
     /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
@@ -675,13 +675,10 @@ impl Pool {
         core.transfer.check_writable()?;
         let cut = || {
             core.end_writes_from(end).map_err(io::Error::other)?;
-            // Free pages that were read since, for example ahead.
+            // Free pages that were read since, for example ahead. Those that are fetched from now on are empty.
             let mut stale = core.resident_from(end).into_iter();
             stale.try_for_each(|page| self.drop_page(page, false).map(drop)).map_err(io::Error::other)?;
-            core.transfer.truncate(end)?;
-            // What was read ahead until the cut.
-            core.resident_from(end).into_iter().for_each(|page| _ = self.drop_page(page, false));
-            Ok(())
+            core.transfer.truncate(end)
         };
         self.space(end).truncate(end, cut, || core.end_of_changes(end))?;
         core.transfer.sync()

@@ -41,6 +41,8 @@ pub(crate) struct PageSpace {
     /// Where those end that the file has, and those that were written.
     stored: AtomicU64,
     written: AtomicU64,
+    /// Pages from there on are being cut off.
+    cut: AtomicU64,
     pub(crate) numbers: PageNumbers,
 }
 
@@ -87,8 +89,8 @@ impl PageSpaces {
 
 impl PageSpace {
     fn new(stored: u64, most: u64) -> Self {
-        let (stored_at, written) = (AtomicU64::new(stored), AtomicU64::new(0));
-        PageSpace { most, stored: stored_at, written, numbers: PageNumbers::new(stored, most) }
+        let (stored_at, written, cut) = (AtomicU64::new(stored), AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        PageSpace { most, stored: stored_at, written, cut, numbers: PageNumbers::new(stored, most) }
     }
 
     /// No page has this number, or a greater one.
@@ -133,6 +135,12 @@ impl PageSpace {
         self.written.fetch_min(end, Ordering::Relaxed);
     }
 
+    /// The page is being cut off, so that storage may still have content that it loses. A thread that plans a fetch under the
+    /// policy's lock, and asks afterwards, sees a cut that looked at the frames before it did.
+    pub(crate) fn is_cut_off(&self, page: u64) -> bool {
+        page >= self.cut.load(Ordering::Relaxed)
+    }
+
     /// Makes the pages end at `end`, if they end later and all from there on are free, by `cut`, which calls
     /// [`end_at`](Self::end_at). `end_of_changes` looks at all frames.
     pub(crate) fn truncate(
@@ -146,10 +154,13 @@ impl PageSpace {
         }
         let (stored, written) = (self.stored(), self.written.load(Ordering::Relaxed));
         let cut = self.numbers.truncate(end, end_of_changes, || {
-            cut().inspect_err(|_| {
+            self.cut.store(end, Ordering::Relaxed);
+            let cut = cut().inspect_err(|_| {
                 self.stored.fetch_max(stored, Ordering::Relaxed);
                 self.written.fetch_max(written, Ordering::Relaxed);
-            })
+            });
+            self.cut.store(u64::MAX, Ordering::Release);
+            cut
         });
         cut.map_err(|source| PoolError::Truncate { pages: end, source })
     }

@@ -244,12 +244,21 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
     assert_eq!([0, 1, 8, 12].map(|page| get(&pool, page)), [42, 43, 44, 45]);
 }
 
-/// A storage that holds up writes of one page.
+/// A storage that holds up writes of one page, or, without one, cuts.
 struct HoldsUp {
     memory: Arc<MemoryStorage>,
-    page: u64,
+    page: Option<u64>,
     is_closed: Arc<AtomicBool>,
     is_waiting: Arc<AtomicBool>,
+}
+
+impl HoldsUp {
+    fn while_closed(&self) {
+        while self.is_closed.load(Ordering::SeqCst) {
+            self.is_waiting.store(true, Ordering::SeqCst);
+            thread::yield_now();
+        }
+    }
 }
 
 impl Storage for HoldsUp {
@@ -263,15 +272,17 @@ impl Storage for HoldsUp {
         self.memory.grow(pages)
     }
     fn truncate(&self, pages: u64) -> io::Result<()> {
+        if self.page.is_none() {
+            self.while_closed();
+        }
         self.memory.truncate(pages)
     }
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         self.memory.read(reads)
     }
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
-        while self.is_closed.load(Ordering::SeqCst) && writes.iter().any(|write| write.page == self.page) {
-            self.is_waiting.store(true, Ordering::SeqCst);
-            thread::yield_now();
+        if writes.iter().any(|write| Some(write.page) == self.page) {
+            self.while_closed();
         }
         self.memory.write(writes)
     }
@@ -291,7 +302,7 @@ fn no_page_that_is_cut_off_is_written_afterwards() {
     let (is_closed, is_waiting) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
     let storage = HoldsUp {
         memory: Arc::clone(&memory),
-        page: 10,
+        page: Some(10),
         is_closed: Arc::clone(&is_closed),
         is_waiting: Arc::clone(&is_waiting),
     };
@@ -311,6 +322,35 @@ fn no_page_that_is_cut_off_is_written_afterwards() {
     pool.checkpoint().expect("all is written");
     assert_eq!((pool.pages(), memory.pages().expect("a length")), (9, 9));
     assert_eq!(get(&pool, 8), 8);
+}
+
+#[test]
+fn a_page_that_is_fixed_while_it_is_cut_off_has_no_old_content() {
+    let memory = Arc::new(MemoryStorage::new(PAGE_SIZE));
+    let (is_closed, is_waiting) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+    let storage = HoldsUp {
+        memory: Arc::clone(&memory),
+        page: None,
+        is_closed: Arc::clone(&is_closed),
+        is_waiting: Arc::clone(&is_waiting),
+    };
+    let pool = options(16).open(storage).expect("a pool");
+    (0..4).for_each(|page| put(&pool, page, 40 + page).expect("a page"));
+    pool.checkpoint().expect("all is written");
+    (2..4).for_each(|page| assert!(pool.free(page).is_ok()));
+    is_closed.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        let truncated = scope.spawn(|| pool.truncate(2));
+        wait_until("the cut", || is_waiting.load(Ordering::SeqCst));
+        let seen = [2, 3].map(|page| get(&pool, page));
+        let stays = pool.fix_read(2).expect("a page");
+        is_closed.store(false, Ordering::SeqCst);
+        truncated.join().expect("no panic").expect("it is cut off");
+        drop(stays);
+        assert_eq!(seen, [0, 0]);
+    });
+    pool.grow(4).expect("memory");
+    assert_eq!([0, 1, 2, 3].map(|page| get(&pool, page)), [40, 41, 0, 0]);
 }
 
 #[test]
