@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod backup;
 mod bench;
 mod check;
+mod delete;
 mod dump;
 mod error;
 mod get;
@@ -31,6 +32,7 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
         DbCommand::Load(args) => load::load(args),
         DbCommand::Put(args) => put::put(args),
         DbCommand::Get(args) => get::get(args),
+        DbCommand::Delete(args) => delete::delete(args),
         DbCommand::Dump(args) => dump::dump(args),
         DbCommand::Backup(args) => backup::backup(args),
         DbCommand::Shrink(args) => shrink::shrink(args),

@@ -29,12 +29,18 @@ pub(crate) static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// The signal that has set it.
 static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
-/// Signals that stop the work: Ctrl-C, and others that ask a process to end.
-pub(crate) const STOPPING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Signals that stop the work: Ctrl-C, and others that ask a process to end. Those that the parent has ignored stay so, as nohup
+/// wants it of SIGHUP.
+pub(crate) fn stopping() -> impl Iterator<Item = i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+}
 
 /// Has the first of these signals stop the current work, and a second one end the process.
 pub(crate) fn stop_on_interrupt() {
-    for signal in STOPPING {
+    for signal in stopping() {
         // In this order, so that the first one does not end the process. If a handler cannot be installed, the signal ends the
         // process at once, which loses nothing either.
         let _ = flag::register_conditional_default(signal, Arc::clone(&STOP))

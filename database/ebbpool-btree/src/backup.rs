@@ -67,14 +67,19 @@ impl Drop for KeptLog<'_> {
 }
 
 impl DatabaseInner {
-    /// Copies the database to `path`; `txn` is no transaction's number.
-    pub(crate) fn back_up(&self, path: &Path, txn: u64) -> Result<Backup, DatabaseError> {
+    /// Copies the database to `path`, while `goes_on` wants it; `txn` is no transaction's number.
+    pub(crate) fn back_up(&self, path: &Path, txn: u64, goes_on: &mut dyn FnMut(f64) -> bool) -> Result<Backup, DatabaseError> {
         let paths = DatabasePaths::new(path);
         let [first, second] = &paths.log;
         let part = second.with_added_extension("part");
         let mut names = paths.all().into_iter().chain([&*part]);
         if let Some(there) = names.find(|path| path.symlink_metadata().is_ok()) {
-            return Err(failed(there, "back up a database into it")(io::ErrorKind::AlreadyExists.into()));
+            let names = [paths.pages.as_path(), first, &part].map(|path| path.display().to_string()).join(", ");
+            let remedy = match part.exists() && !second.exists() {
+                true => format!("a backup is under way there, or was killed; if it was, remove {names}"),
+                false => "it already exists".into(),
+            };
+            return Err(failed(there, "back up a database into it")(io::Error::new(io::ErrorKind::AlreadyExists, remedy)));
         }
         // While it is locked no program creates a database there. One that was faster keeps it.
         let locked = create(first)?;
@@ -85,7 +90,7 @@ impl DatabaseInner {
         let logs = [&locked, &unfinished.create(&part)?];
         let kept = KeptLog { inner: self, txn };
         let redo_from = self.keep_log(txn)?;
-        let pages = self.copy_pages(&paths.pages)?;
+        let pages = self.copy_pages(&paths.pages, goes_on)?;
         let names = [first, &part];
         let log_bytes = self.copy_log(redo_from, &mut |file, offset, bytes| {
             LogFile::write_at(logs[file], offset, bytes).map_err(failed(names[file], "write it"))
@@ -102,7 +107,7 @@ impl DatabaseInner {
     }
 
     /// Copies the pages in use through the pool, each under its latch, and makes them durable.
-    fn copy_pages(&self, path: &Path) -> Result<u64, DatabaseError> {
+    fn copy_pages(&self, path: &Path, goes_on: &mut dyn FnMut(f64) -> bool) -> Result<u64, DatabaseError> {
         let pool = &self.tree.pool;
         let page_size = pool.stats().page_size;
         let storage = FileStorage::open(path, &FileOptions::new().page_size(page_size))
@@ -114,6 +119,9 @@ impl DatabaseInner {
         let (pages, mut scan, mut payload) = (pool.pages(), PoolScan::new(), vec![0; pool.payload_size()]);
         for map in self.tree.allocation.maps.below(pages) {
             for page in self.used(map)?.into_iter().filter(|&page| page < pages) {
+                if !goes_on(page as f64 / pages as f64) {
+                    return Err(failed(path, "back up a database into it")(io::ErrorKind::Interrupted.into()));
+                }
                 let from = match pool.fix_scan(page, &mut scan) {
                     // It was freed meanwhile, so the copy's recovery needs nothing of it.
                     Err(PoolError::Damaged { .. }) if !self.used(map)?.contains(&page) => continue,

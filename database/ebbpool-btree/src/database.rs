@@ -541,8 +541,18 @@ impl Database {
     /// [`DatabaseError::File`] if one of the new files is there or cannot be written, [`DatabaseError::ReadOnly`],
     /// [`DatabaseError::Broken`], [`DatabaseError::Corrupt`], and errors of the pool and the log. No copy is there then.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<Backup, DatabaseError> {
+        self.backup_while(path, |_| true)
+    }
+
+    /// As [`backup`](Self::backup), but asks before each page whether to go on, and says which share of the pages it has copied.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`backup`](Self::backup); [`DatabaseError::File`] of the kind [`Interrupted`](std::io::ErrorKind::Interrupted) if it is
+    /// not to go on.
+    pub fn backup_while(&self, path: impl AsRef<Path>, mut goes_on: impl FnMut(f64) -> bool) -> Result<Backup, DatabaseError> {
         let txn = self.inner.next_txn.fetch_add(1, Ordering::Relaxed);
-        self.inner.back_up(path.as_ref(), txn)
+        self.inner.back_up(path.as_ref(), txn, &mut goes_on)
     }
 
     /// Makes the file as short as it can be: moves the pages in use at its end to free pages before them, and cuts off the

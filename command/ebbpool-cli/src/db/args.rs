@@ -19,9 +19,14 @@ use crate::shared_args::{RunFormat, byte_count};
 Examples:
   ebbpool db put my.db < my.tsv
   ebbpool db get my.db apple
+  ebbpool db delete my.db apple
   ebbpool db dump my.db
+  ebbpool db load fruit.db --from my.tsv
   ebbpool db check my.db
-  ebbpool db stats my.db")]
+  ebbpool db stats my.db
+  ebbpool db backup my.db my-backup.db
+  ebbpool db shrink my.db
+  ebbpool db bench cfdc.db --workload cfdc --seconds 1")]
 pub(crate) struct DbArgs {
     #[command(subcommand)]
     pub(crate) command: DbCommand,
@@ -52,6 +57,12 @@ Examples:
   ebbpool db get cfdc.db '\\x00\\x00\\x00\\x07' --escape
   ebbpool db get my.db apple --read-only")]
     Get(GetArgs),
+    /// Delete a key, durably
+    #[command(after_help = "\
+Examples:
+  ebbpool db delete my.db apple
+  ebbpool db delete cfdc.db '\\x00\\x00\\x00\\x07' --escape")]
+    Delete(DeleteArgs),
     /// Print records in order of their keys, as lines key<TAB>value
     #[command(after_help = "\
 Examples:
@@ -189,6 +200,19 @@ pub(crate) struct GetArgs {
     /// log has lost its end, and shows the rest
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DeleteArgs {
+    /// The database
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+    /// The key contains \t \n \\ \xHH in place of other bytes
+    #[arg(long)]
+    pub(crate) escape: bool,
 }
 
 #[derive(Args)]

@@ -18,7 +18,7 @@ use super::args::SqliteCheckArgs;
 use super::error::SqliteError;
 use super::status::{fit_name, holder_text};
 use super::{counted, escaped, inspected, named, print};
-use crate::progress::STOPPING;
+use crate::progress::stopping;
 use crate::table::FigureTable;
 
 /// The result of a check, with the fields of the JSON output.
@@ -117,7 +117,7 @@ pub(super) struct CopyDirectory(TempDir);
 impl CopyDirectory {
     pub(super) fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
         // Without a handler a signal ends the command, and the copy stays.
-        if let Ok(mut signals) = Signals::new(STOPPING) {
+        if let Ok(mut signals) = Signals::new(stopping()) {
             std::thread::spawn(move || {
                 let signal = signals.forever().next().unwrap_or(SIGINT);
                 let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,6 +33,9 @@ fn keys_may_be_any_bytes_and_not_longer_than_a_part_of_a_page() {
     let put = ebbpool.fed(&["db", "put", "a.db"], &long);
     assert_failed(&put, 1, &["line 1", "4000 bytes is too long"]);
     assert_eq!(ebbpool.json(&["db", "check", "a.db"])["keys"], 2);
+    succeeded(ebbpool.run(&["db", "delete", "a.db", r"\xff\\x", "--escape"]));
+    assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "pear\t3\n");
+    refused(&ebbpool, &["db", "delete", "a.db", "apple"], 1, &["a.db has no key apple"]);
 }
 
 /// Puts records until it has read this number of `ok` lines, and then kills the process.
@@ -381,6 +384,34 @@ fn an_interrupt_ends_put_while_it_waits_for_input() {
     assert_failed(&output, 130, &["interrupted", "1 records were put and remain"]);
     drop(stdin);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
+}
+
+#[test]
+fn an_interrupted_backup_leaves_no_copy() {
+    let ebbpool = Ebbpool::in_scratch();
+    succeeded(ebbpool.run(&["db", "load", "a.db", "--records", "300000"]));
+    let backup = ["db", "backup", "a.db", "copy.db"];
+    let child = ebbpool.started(&backup);
+    wait_until("a copy", || ebbpool.path("copy.db.log1.part").exists());
+    assert_failed(&interrupted(child), 130, &["interrupted; no copy was made"]);
+    assert!(!["", ".log0", ".log1", ".log1.part"].iter().any(|end| ebbpool.path(&format!("copy.db{end}")).exists()));
+    // As a killed one leaves it.
+    ["", ".log0", ".log1.part"].map(|end| fs::write(ebbpool.path(&format!("copy.db{end}")), "").expect("a file"));
+    assert_failed(&ebbpool.run(&backup), 1, &["remove copy.db, copy.db.log0, copy.db.log1.part"]);
+}
+
+#[test]
+fn records_that_were_put_are_counted_where_the_output_is_closed() {
+    let ebbpool = Ebbpool::in_scratch();
+    let mut child = ebbpool.started(&["db", "put", "a.db", "--durability", "none"]);
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let _ = (0..100_000).try_for_each(|number| writeln!(stdin, "{number}\tvalue"));
+    drop(stdin);
+    let output = child.wait_with_output().expect("an end");
+    assert_failed(&output, 1, &["standard output was closed", "records were put and remain in the database"]);
+    let kept = number(&ebbpool.json(&["db", "check", "a.db"])["keys"]);
+    assert!(errors(&output).contains(&format!("; {kept} records")), "{kept}: {}", errors(&output));
 }
 
 #[test]

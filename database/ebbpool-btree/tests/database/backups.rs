@@ -186,6 +186,8 @@ fn a_backup_replaces_nothing_and_leaves_nothing() {
         assert_eq!(fs::read(there).unwrap(), b"another's");
         fs::remove_file(there).unwrap();
     }
+    let stopped = database.backup_while(&copy, |_| false).unwrap_err();
+    assert!(stopped.to_string().contains("copy.db"), "{stopped}");
     let missing = database.backup(directory.path().join("missing/copy.db"));
     assert!(matches!(missing, Err(DatabaseError::File { .. })), "{missing:?}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
