@@ -396,7 +396,9 @@ fn an_interrupted_backup_leaves_no_copy() {
     assert_failed(&interrupted(child), 130, &["interrupted; no copy was made"]);
     assert!(!["", ".log0", ".log1", ".log1.part"].iter().any(|end| ebbpool.path(&format!("copy.db{end}")).exists()));
     // As a killed one leaves it.
-    ["", ".log0", ".log1.part"].map(|end| fs::write(ebbpool.path(&format!("copy.db{end}")), "").expect("a file"));
+    for end in ["", ".log0", ".log1.part"] {
+        fs::write(ebbpool.path(&format!("copy.db{end}")), "").expect("a file");
+    }
     assert_failed(&ebbpool.run(&backup), 1, &["remove copy.db, copy.db.log0, copy.db.log1.part"]);
 }
 
