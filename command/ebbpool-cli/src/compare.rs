@@ -7,7 +7,8 @@ pub(crate) mod table;
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
+use ebbpool_lab::several::Summary;
+use ebbpool_lab::trace_set::{TraceGroup, TraceSet};
 use ebbpool_lab::{CompareRequest, Comparison, DetailedResult, Lab, LabError, RunResult, report, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;

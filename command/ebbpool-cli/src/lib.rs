@@ -44,7 +44,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use clap::Parser;
-use ebbpool_lab::several::TraceGroup;
+use ebbpool_lab::trace_set::TraceGroup;
 use ebbpool_lab::{Comparison, LabError, ResultDirectory};
 use ebbpool_trace::{ReadOptions, Source};
 

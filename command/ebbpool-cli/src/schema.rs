@@ -25,7 +25,7 @@ pub(crate) struct SchemaArgs {
 /// The schemas of all commands that print JSON.
 pub(crate) fn all() -> Vec<ResultSchema> {
     use ResultShape::{One, OneOrRows};
-    let mut all = schema::all();
+    let mut all = ebbpool_lab::result_schemas();
     // The library may have it for experiments, where this program has no such command.
     if cfg!(not(all(feature = "replay", unix))) {
         all.retain(|it| it.command != "replay");

@@ -2,6 +2,7 @@
 
 use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of_one_trace, distinct_prices};
 use crate::compare::{Comparison, PriceBlock};
+use crate::dirty_end;
 use crate::numbers::{self, digits, less_or_more};
 use crate::policy_selection::BASELINE;
 
@@ -157,6 +158,40 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     Some(format!(
         "{name}, the best online policy here, costs {times} times as much as {INFORMED}, which knows the probabilities of references"
     ))
+}
+
+/// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
+/// places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
+pub fn on_end(comparison: &Comparison) -> Option<String> {
+    let at_end = comparison.finished().next()?.at_end?;
+    let mut bills = Vec::new();
+    for cell in cells_of_one_trace(comparison) {
+        let size = &comparison.sizes[cell.size];
+        let memory = match size.ends_with('%') {
+            true => size.clone(),
+            false => format!("{size} frames"),
+        };
+        let pricing = &comparison.pricings[cell.pricing];
+        let at = match &pricing.device_name {
+            Some(_) => memory,
+            None => format!("R={} and {memory}", pricing.label()),
+        };
+        for (policy, &online) in comparison.online.iter().enumerate() {
+            let result = comparison.result([cell.pricing, policy, cell.size]);
+            let Some(result) = result.filter(|result| result.failed.is_none()) else {
+                continue;
+            };
+            bills.push(dirty_end::BillEitherWay {
+                policy: &result.policy,
+                online,
+                at: at.clone(),
+                cost: result.cost,
+                otherwise: result.cost_otherwise(),
+                estimated: result.otherwise_is_estimated(),
+            });
+        }
+    }
+    dirty_end::sentence(at_end, &bills)
 }
 
 fn judged<'a>(comparison: &'a Comparison, cells: &'a [BillCell]) -> JudgedBills<'a> {

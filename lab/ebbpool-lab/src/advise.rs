@@ -31,6 +31,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::numbers::Number;
 
+pub use crate::error::AdviseError;
 pub use crate::knee::Knee;
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
@@ -42,7 +43,7 @@ pub use measured::{MeasuredDay, MeasuredDevice, MeasuredWrites};
 pub use notes::{AdviceNote, NoteKind};
 pub use paragraphs::{AdviceParagraph, AdviceTable};
 pub use question::{AdviceQuestion, QuestionKind};
-pub use request::{AdviceClock, AdviseError, AdviseRequest, DailyWrites};
+pub use request::{AdviceClock, AdviseRequest, DailyWrites};
 pub use server::ServerKind;
 
 use advisor::Advisor;

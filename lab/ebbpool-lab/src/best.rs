@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use crate::compare::Comparison;
 use crate::run_result::RunResult;
-use crate::several::TraceGroup;
+use crate::trace_set::TraceGroup;
 
 /// The bills of a trace with a memory size at a price.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,7 @@
 //! Compares policies over memory sizes and asymmetries.
 
+mod curve;
+
 use std::sync::Arc;
 
 use ebbpool_cost::one_line;
@@ -20,9 +22,10 @@ use crate::memory_size::MemorySize;
 use crate::numbers::{self, bytes, frames_and_bytes};
 use crate::policy_selection::{BASELINE, PolicySelection};
 use crate::pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
-use crate::report;
 use crate::run::CountingRules;
 use crate::run_result::{DetailedResult, RunResult, TraceSummary};
+
+pub(crate) use curve::{CellErrors, Curve, Limit};
 
 /// The size of [`Comparison::usual_size`], FD-Buffer's default.
 const USUAL_SIZE: &str = "3%";
@@ -168,7 +171,7 @@ pub struct Comparison {
     /// For a report: the description of the references.
     pub info: Option<TraceStatistics>,
     /// For a report of curves: the additional data.
-    pub(crate) curve: Option<report::Curve>,
+    pub(crate) curve: Option<Curve>,
 }
 
 impl Comparison {

@@ -1,27 +1,23 @@
 //! How much the treatment of the pages that are dirty at the end of a trace decides.
 
-use ebbpool_sim::{AtEnd, SimPolicy};
+use ebbpool_sim::AtEnd;
 
-use crate::best;
-use crate::compare::Comparison;
-use crate::curve::{CurveRow, CurveStudy};
 use crate::numbers::{less_or_more, rounded};
-use crate::run_result::RunResult;
 
 /// A change of a bill, as a share of it, that the output states.
 const NOTABLE: f64 = 0.02;
 
 /// A bill, and what it would be with the other treatment.
-struct BillEitherWay<'a> {
-    policy: &'a str,
+pub(crate) struct BillEitherWay<'a> {
+    pub(crate) policy: &'a str,
     /// The policy knows nothing of the future.
-    online: bool,
+    pub(crate) online: bool,
     /// The price and the memory size in words; bills with the same ones are compared.
-    at: String,
-    cost: f64,
-    otherwise: f64,
+    pub(crate) at: String,
+    pub(crate) cost: f64,
+    pub(crate) otherwise: f64,
     /// `otherwise` is an estimate.
-    estimated: bool,
+    pub(crate) estimated: bool,
 }
 
 impl BillEitherWay<'_> {
@@ -57,83 +53,6 @@ fn best_changes(bills: &[&BillEitherWay]) -> bool {
     !bills.iter().any(best_in_both)
 }
 
-/// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
-/// places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
-pub fn sentence_for_comparison(comparison: &Comparison) -> Option<String> {
-    let at_end = comparison.finished().next()?.at_end?;
-    let mut bills = Vec::new();
-    for cell in best::cells_of_one_trace(comparison) {
-        let size = &comparison.sizes[cell.size];
-        let memory = match size.ends_with('%') {
-            true => size.clone(),
-            false => format!("{size} frames"),
-        };
-        let pricing = &comparison.pricings[cell.pricing];
-        let at = match &pricing.device_name {
-            Some(_) => memory,
-            None => format!("R={} and {memory}", pricing.label()),
-        };
-        for (policy, &online) in comparison.online.iter().enumerate() {
-            let result = comparison.result([cell.pricing, policy, cell.size]);
-            let Some(result) = result.filter(|result| result.failed.is_none()) else {
-                continue;
-            };
-            bills.push(BillEitherWay {
-                policy: &result.policy,
-                online,
-                at: at.clone(),
-                cost: result.cost,
-                otherwise: result.cost_otherwise(),
-                estimated: result.otherwise_is_estimated(),
-            });
-        }
-    }
-    sentence(at_end, &bills)
-}
-
-/// What the other treatment would change in the bill of a single run, in a sentence. `None` where the bill would not change by
-/// more than 2 %.
-pub fn sentence_for_run(result: &RunResult) -> Option<String> {
-    let bill = BillEitherWay {
-        policy: &result.policy,
-        // A single run is compared with no other policy.
-        online: true,
-        at: format!("{} frames", result.frames),
-        cost: result.cost,
-        otherwise: result.cost_otherwise(),
-        estimated: result.otherwise_is_estimated(),
-    };
-    sentence(result.at_end?, &[bill])
-}
-
-/// What the other treatment would change in the curves of a study, in a sentence: the largest change of a bill, and in how
-/// many places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
-pub fn sentence_for_study(study: &CurveStudy) -> Option<String> {
-    let rows = study.rows();
-    let online = |name: &str| {
-        let named = study.policies.iter().find(|policy| policy.to_string() == name);
-        named.is_none_or(SimPolicy::online)
-    };
-    let bills: Vec<BillEitherWay> = rows
-        .iter()
-        .filter(|row| row.target.is_none())
-        .map(|row| BillEitherWay {
-            policy: &row.policy,
-            online: online(&row.policy),
-            at: format!("{} frames", row.frames),
-            cost: row.cost,
-            otherwise: cost_otherwise(row),
-            estimated: false,
-        })
-        .collect();
-    sentence(study.at_end.name(), &bills)
-}
-
-fn cost_otherwise(row: &CurveRow) -> f64 {
-    let owed = owed(row.at_end, row.end_writes, row.dirty_left, row.dirty_before);
-    row.cost + owed * row.asymmetry.0 / row.references as f64
-}
-
 /// The page writes that the other treatment would count more.
 pub(crate) fn owed(at_end: Option<&str>, end_writes: u64, dirty_left: u64, dirty_before: u64) -> f64 {
     match at_end == Some(AtEnd::Flush.name()) {
@@ -142,7 +61,9 @@ pub(crate) fn owed(at_end: Option<&str>, end_writes: u64, dirty_left: u64, dirty
     }
 }
 
-fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
+/// What the other treatment would change, in a sentence: the largest change of a bill, and in how many places another online
+/// policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
+pub(crate) fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
     let other = match at_end == AtEnd::Flush.name() {
         true => AtEnd::Free,
         false => AtEnd::Flush,

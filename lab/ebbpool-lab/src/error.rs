@@ -1,5 +1,9 @@
 //! Errors of the lab.
 
+mod advise;
+#[cfg(all(feature = "replay", unix))]
+mod replay;
+
 use std::io;
 
 use ebbpool_cost::AsymmetryError;
@@ -10,9 +14,11 @@ use ebbpool_policy::SpecError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
-use crate::advise::AdviseError;
+pub use advise::AdviseError;
 #[cfg(all(feature = "replay", unix))]
-use crate::replay::ReplayError;
+pub(crate) use replay::LEAST_PAGE_SIZE;
+#[cfg(all(feature = "replay", unix))]
+pub use replay::ReplayError;
 
 /// The class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ mod bound;
 mod checkpoints;
 mod compare;
 pub mod curve;
+mod device_life;
 pub mod diff;
 pub mod dirty_end;
 mod error;
@@ -53,13 +54,14 @@ pub mod schema;
 pub mod several;
 pub mod statistics;
 mod trace_info;
+pub mod trace_set;
 
-pub use advise::{Advice, AdviseError, AdviseRequest};
+pub use advise::{Advice, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
 pub use checkpoints::{CheckpointSchedule, CheckpointScheduleError};
 pub use compare::{CompareRequest, ComparedCell, Comparison, PriceBlock};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
-pub use error::{ErrorKind, LabError, RequestError};
+pub use error::{AdviseError, ErrorKind, LabError, RequestError};
 pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
 pub use memory_size::{MemorySize, MemorySizeError};
@@ -68,6 +70,9 @@ pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult};
+
+use schema::ResultSchema;
+use schema::ResultShape::{One, OneOrRows, Rows};
 
 // What requests and answers have of other crates.
 pub use ebbpool_cost::{Asymmetry, AsymmetryError, ByteSize, BytesPerDay};
@@ -85,6 +90,19 @@ pub use ebbpool_sim::{
 pub use ebbpool_trace::output::OutputFile;
 pub use ebbpool_trace::stats::TraceStatistics;
 pub use ebbpool_trace::{Batch, Metadata, ReadOptions, Reader, Source, TraceError};
+
+/// The schemas of the commands whose results this crate has.
+pub fn result_schemas() -> Vec<ResultSchema> {
+    vec![
+        ResultSchema::for_type::<DetailedResult<'_>>("compare", 1, Rows),
+        ResultSchema::for_type::<DetailedResult<'_>>("run", 1, One),
+        ResultSchema::for_type::<CurveRow>("curve", 1, Rows),
+        ResultSchema::for_type::<BoundResult>("bound", 1, OneOrRows),
+        #[cfg(all(feature = "replay", unix))]
+        ResultSchema::for_type::<replay::ReplayResult>("replay", 1, OneOrRows),
+        ResultSchema::for_type::<diff::ResultDiff>("diff", 1, One),
+    ]
+}
 
 /// Compiles the example in the package's README.
 #[cfg(doctest)]

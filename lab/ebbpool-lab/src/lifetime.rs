@@ -6,18 +6,16 @@
 //! blocks would be a wrong measure: it would favour policies under which a new device has only begun to
 //! run out of erased blocks.
 
-mod profile;
-
 use std::cmp::Ordering;
 
 use ebbpool_device::flash::FlashReport;
-use ebbpool_sim::SweepRow;
+use ebbpool_sim::{DeviceOutcome, SweepRow};
 
 use crate::compare::Comparison;
+use crate::device_life::{self, elapsed_us, is_paced};
 use crate::policy_selection::BASELINE;
 
-pub use profile::{DeviceLife, LifeUnderLoad, sentence_on_profile};
-pub(crate) use profile::{OwedWrites, under_load};
+pub use crate::device_life::{DeviceLife, LifeUnderLoad};
 
 /// The flash model's report in a result.
 pub fn report(row: &SweepRow) -> Option<&FlashReport> {
@@ -119,4 +117,48 @@ pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<St
             format!("{answer}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})")
         }
     })
+}
+
+/// A sentence on how long a device with a profile lives under the policy that writes least and under the
+/// baseline policy, with the memory size of that index, which the text calls `memory`. `None` if the
+/// device's endurance is not known, or nothing was written.
+///
+/// All policies serve the same references in a day: as many as the slowest one can, unless they arrive at a
+/// rate. With a day of its own speed each, a policy would be blamed for being fast.
+pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+    let pricing = comparison.pricings.first()?;
+    let endurance = pricing.endurance.as_ref()?;
+    let device_name = pricing.device_name.as_deref()?;
+    let rows = comparison.rows();
+    // The rows of other asymmetries are on a device of another speed.
+    let rows = rows.filter(|row| row.size == size && row.asymmetry == 0);
+    let served: Vec<(&SweepRow, &DeviceOutcome)> =
+        rows.filter_map(|row| Some((row, row.device.as_ref()?))).filter(|(_, device)| device.failed.is_none()).collect();
+    let slowest = served.iter().filter_map(|(_, device)| elapsed_us(device)).max_by(f64::total_cmp)?;
+    let life = |device: &DeviceOutcome| device_life::life(pricing, endurance, device, slowest);
+    let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
+    let under = |(row, device): &(&SweepRow, &DeviceOutcome)| Some(format!("{} under {}", life(device)?, name(row)));
+    let mut of_size =
+        comparison.finished().filter(|result| result.frames == comparison.frames[size] && result.failed.is_none());
+    if let Some(result) = of_size.find(|result| result.owed_writes().are_most()) {
+        return Some(format!(
+            "at {memory} most pages that are written under {} are still dirty at the end: the trace is too short to say how long \
+             {device_name} lives",
+            result.policy
+        ));
+    }
+    let least = served.iter().min_by_key(|(_, device)| device.report.writes)?;
+    let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
+    let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
+    let pace = match served.iter().any(|(_, device)| is_paced(device)) {
+        true => "at this rate",
+        false => "with the references a day that the slowest policy serves without a pause",
+    };
+    let other = baseline.and_then(under);
+    Some(format!(
+        "at {memory}, {pace}, {device_name} lives at most {}{}; it takes {} of writes",
+        under(least)?,
+        other.map_or(String::new(), |other| format!(" and {other}")),
+        endurance.text()
+    ))
 }

@@ -1,7 +1,6 @@
 //! Runs a trace through the pool, in memory or on a real file.
 
 mod drive;
-mod error;
 mod ledger;
 mod page;
 mod recording;
@@ -24,22 +23,21 @@ use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_polic
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Batch, Metadata, OptionalColumns, Source};
 
-use crate::error::LabError;
+use crate::error::{LEAST_PAGE_SIZE, LabError};
 use crate::lab::Lab;
 use crate::numbers::Number;
 use crate::pricing::DeviceFeatures;
 use crate::run_result::{RunResult, TraceSummary};
 use drive::{FeedEvent, FeedOptions, ReplayCounts, ReplayPool};
-use error::LEAST_PAGE_SIZE;
 use ledger::Ledger;
 use survey::TraceSurvey;
 use target_file::{PageExtent, PageStore};
 use watched::{Meter, MeterReading, MeteredStorage};
 
+pub use crate::error::ReplayError;
 pub use ebbpool::storage::{Engine, OpenError};
 pub use ebbpool::{PoolError, Stats};
 pub use ebbpool_trace::{PageClasses, WrittenTrace};
-pub use error::ReplayError;
 pub use recording::FixRecorder;
 pub use request::{ReplayFile, ReplayRequest, ReplayStorage};
 pub use result::{LatencyQuantiles, PoolActivity, ReplayResult, WaitCounts};

@@ -4,7 +4,6 @@
 //! share is in [`html`].
 
 pub mod chart;
-mod curves;
 mod data;
 pub mod html;
 mod on_device;
@@ -20,9 +19,8 @@ use sha2::{Digest, Sha256};
 
 use crate::compare::Comparison;
 use crate::error::LabError;
-use crate::several::TraceGroup;
+use crate::trace_set::TraceGroup;
 
-pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
 pub(crate) const STYLE: &str = concat!(include_str!("report/report.css"), include_str!("report/figure/figure.css"));
@@ -87,7 +85,7 @@ const COUNTED: &str = "A reference to a page that is not in memory is one page r
 /// What the page says where scripts are not allowed.
 const NO_SCRIPT: &str = "This page draws its charts with a script. Please allow scripts for this file; it loads nothing.";
 
-/// Writes the page and puts it in its place. `groups` are those of [`TraceSet`](crate::several::TraceSet); with several
+/// Writes the page and puts it in its place. `groups` are those of [`TraceSet`](crate::trace_set::TraceSet); with several
 /// traces in them the page begins with their summary.
 ///
 /// # Errors

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::checkpoints::CheckpointSchedule;
+use crate::device_life::{self, LifeUnderLoad, OwedWrites};
 use crate::dirty_end;
-use crate::lifetime::{self, LifeUnderLoad, OwedWrites};
 use crate::numbers::Number;
 use crate::pricing::Pricing;
 use crate::schema::result_row;
@@ -163,7 +163,7 @@ impl<'a> DetailedResult<'a> {
                 lifetime_host_bytes: report.lifetime_host_bytes,
                 lifetime_assumes: report.lifetime_assumes.clone(),
             }),
-            life: device.and_then(|device| lifetime::under_load(pricing, device, result.owed_writes().are_most())),
+            life: device.and_then(|device| device_life::under_load(pricing, device, result.owed_writes().are_most())),
             dollars_per_reference: dollars.map(|bill| bill.amount / result.references as f64),
         }
     }
@@ -289,5 +289,20 @@ impl RunResult {
     pub fn above_bound(&self) -> Option<f64> {
         let bound = self.lower_bound.filter(|bound| *bound > 0.0)?;
         Some(self.cost / bound - 1.0)
+    }
+
+    /// What the other treatment would change in the bill of a single run, in a sentence. `None` where the bill would not change by
+    /// more than 2 %.
+    pub fn sentence_on_end(&self) -> Option<String> {
+        let bill = dirty_end::BillEitherWay {
+            policy: &self.policy,
+            // A single run is compared with no other policy.
+            online: true,
+            at: format!("{} frames", self.frames),
+            cost: self.cost,
+            otherwise: self.cost_otherwise(),
+            estimated: self.otherwise_is_estimated(),
+        };
+        dirty_end::sentence(self.at_end?, &[bill])
     }
 }

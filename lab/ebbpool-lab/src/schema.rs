@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::numbers::Number;
 
 pub(crate) use json::{DeclaredField, row_schema};
-pub use json::{ResultSchema, ResultShape, all};
+pub use json::{ResultSchema, ResultShape};
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

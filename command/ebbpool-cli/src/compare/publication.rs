@@ -1,8 +1,9 @@
 //! A comparison as tables for a text in Markdown or LaTeX.
 
 use ebbpool_lab::advice::{advice, sentence};
-use ebbpool_lab::several::{Summary, TraceGroup};
-use ebbpool_lab::{Comparison, dirty_end};
+use ebbpool_lab::several::Summary;
+use ebbpool_lab::trace_set::TraceGroup;
+use ebbpool_lab::{Comparison, advice};
 
 use super::several::{PriceCell, price_tables, units};
 
@@ -42,7 +43,7 @@ pub(crate) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups:
             text += &markup.table((&caption, tables), &heads, rows.collect());
         }
         if let [one] = members {
-            let sentences = [dirty_end::sentence_for_comparison(one), Some(sentence(one)), advice(one)];
+            let sentences = [advice::on_end(one), Some(sentence(one)), advice(one)];
             text += &markup.sentences(&sentences.into_iter().flatten().collect::<Vec<_>>());
         }
     }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use ebbpool_lab::numbers::{decimals, digits, saving};
-use ebbpool_lab::several::{SeedMeans, Summary, TraceGroup};
+use ebbpool_lab::several::{SeedMeans, Summary};
+use ebbpool_lab::trace_set::TraceGroup;
 use ebbpool_lab::{BASELINE, BillUnit, Comparison, Pricing};
 
 use crate::table::{add_row, finish, plain};

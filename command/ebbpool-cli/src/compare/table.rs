@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ebbpool_lab::advice::{advice, distance_to_informed, sentence};
 use ebbpool_lab::numbers::{bytes, digits, saving};
-use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, dirty_end, lifetime};
+use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, advice, lifetime};
 
 use crate::table::{add_row, finish, millijoules, plain};
 
@@ -62,7 +62,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
     text.push_str(&of_energy(comparison));
     text.push('\n');
-    if let Some(end) = dirty_end::sentence_for_comparison(comparison) {
+    if let Some(end) = advice::on_end(comparison) {
         let _ = writeln!(text, "{end}");
     }
     let _ = writeln!(text, "{}", sentence(comparison));

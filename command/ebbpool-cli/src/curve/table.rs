@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use ebbpool_lab::curve::{CleanPoolCurve, CurveStudy, TargetFigure};
-use ebbpool_lab::dirty_end;
 use ebbpool_lab::numbers::{bytes, digits, rounded};
 use ebbpool_sim::{Errors, Estimate};
 
@@ -30,7 +29,7 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
     if let Some(line) = on_all_pages(study) {
         let _ = writeln!(text, "{line}");
     }
-    if let Some(end) = dirty_end::sentence_for_study(study) {
+    if let Some(end) = study.sentence_on_end() {
         let _ = writeln!(text, "{end}");
     }
     let _ = writeln!(text, "{}", study.sentence());

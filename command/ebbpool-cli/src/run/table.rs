@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use ebbpool_lab::DetailedResult;
 use ebbpool_lab::numbers::{digits, pages_and_bytes, rounded};
-use ebbpool_lab::{DetailedResult, dirty_end};
 
 use crate::table::{FigureTable, millijoules};
 
@@ -28,7 +28,7 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
         figures.row("references per second", format!("{rate:.0}"));
     }
     let mut text = figures.right_aligned();
-    if let Some(end) = dirty_end::sentence_for_run(result) {
+    if let Some(end) = result.sentence_on_end() {
         let _ = writeln!(text, "\n{end}");
     }
     if let Some(load) = &detailed.life {

@@ -4,8 +4,9 @@ use ebbpool_policy::PolicySpec;
 use ebbpool_trace::Metadata;
 
 use super::notes::{AdviceNote, NoteKind};
-use super::request::{AdviseError, AdviseRequest};
+use super::request::AdviseRequest;
 use super::server::ServerKind;
+use crate::error::AdviseError;
 use crate::error::RequestError;
 use crate::memory_size::MemorySize;
 use crate::numbers::{frames_and_bytes, rounded};

@@ -4,7 +4,8 @@ use ebbpool_trace::RecordedArrivals;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::request::{AdviceClock, AdviseError, DailyWrites};
+use super::request::{AdviceClock, DailyWrites};
+use crate::error::AdviseError;
 
 pub(super) const SECONDS_PER_DAY: f64 = 86_400.0;
 

@@ -7,7 +7,7 @@ use super::clock::{ArrivalRate, DAYS_PER_YEAR};
 use super::life::LifeBasis;
 use super::measured::MeasuredDay;
 use super::simulation::SimulatedCell;
-use crate::lifetime::{DeviceLife, OwedWrites};
+use crate::device_life::{DeviceLife, OwedWrites};
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::SECONDS_PER_DAY;
 use super::notes::{AdviceNote, NoteKind};
-use super::request::AdviseError;
+use crate::error::AdviseError;
 
 /// Bytes that were written in the seconds of a capture, as the kernel and the server count them: the object `written` of a
 /// capture's file of facts. What was not counted is `None`.

@@ -6,8 +6,8 @@ use super::load::life_of;
 use super::notes::duration;
 use super::{Advice, BreakEven, ClockSource, MeasuredDay, MemoryPoint, ServerSetting, SystemLoad};
 use crate::checkpoints::CheckpointSchedule;
+use crate::device_life::DeviceLife;
 use crate::knee::{self, WORTH_DOUBLING};
-use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
 
 /// A section of a page.

@@ -6,11 +6,9 @@
 use ebbpool_sim::{Counts, Estimate, SimPolicy, SmallestMemory, SweepRow, Traffic};
 
 use super::{CurveStudy, TargetAnswer, TargetFigure};
-use crate::compare::{ComparedCell, Comparison, in_order, share_of};
-use crate::dirty_end;
+use crate::compare::{CellErrors, ComparedCell, Comparison, Curve, Limit, in_order, share_of};
 use crate::policy_selection::BASELINE;
 use crate::pricing::Pricing;
-use crate::report::{CellErrors, Curve, Limit};
 use crate::run_result::{RunResult, TraceSummary};
 
 pub(super) fn comparison(study: CurveStudy) -> Comparison {
@@ -18,7 +16,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let references = study.lru.references();
     let mut curve = Curve::new(study.sentence(), &study.lru);
     let answer = study.answer.as_ref().and_then(least_memory);
-    curve.at_end = dirty_end::sentence_for_study(&study);
+    curve.at_end = study.sentence_on_end();
     let target = answer.map(|(_, smallest)| (smallest.frames, "target"));
     let knee = || study.knee().map(|frames| (frames, "knee"));
     curve.mark = match study.answer {

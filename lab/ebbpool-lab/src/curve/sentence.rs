@@ -1,8 +1,9 @@
 //! The answer of a curve study in a sentence.
 
-use ebbpool_sim::SmallestMemory;
+use ebbpool_sim::{SimPolicy, SmallestMemory};
 
-use super::{CurveStudy, TargetAnswer};
+use super::{CurveRow, CurveStudy, TargetAnswer};
+use crate::dirty_end;
 use crate::knee::WORTH_DOUBLING;
 use crate::numbers::{less_or_more, rounded};
 
@@ -88,4 +89,34 @@ fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
     let parts: Vec<String> = needs.into_iter().chain([never]).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
     format!("{target}: {}", parts.join("; "))
+}
+
+impl CurveStudy {
+    /// What the other treatment would change in the curves of a study, in a sentence: the largest change of a bill, and in how
+    /// many places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
+    pub fn sentence_on_end(&self) -> Option<String> {
+        let rows = self.rows();
+        let online = |name: &str| {
+            let named = self.policies.iter().find(|policy| policy.to_string() == name);
+            named.is_none_or(SimPolicy::online)
+        };
+        let bills: Vec<dirty_end::BillEitherWay> = rows
+            .iter()
+            .filter(|row| row.target.is_none())
+            .map(|row| dirty_end::BillEitherWay {
+                policy: &row.policy,
+                online: online(&row.policy),
+                at: format!("{} frames", row.frames),
+                cost: row.cost,
+                otherwise: cost_otherwise(row),
+                estimated: false,
+            })
+            .collect();
+        dirty_end::sentence(self.at_end.name(), &bills)
+    }
+}
+
+fn cost_otherwise(row: &CurveRow) -> f64 {
+    let owed = dirty_end::owed(row.at_end, row.end_writes, row.dirty_left, row.dirty_before);
+    row.cost + owed * row.asymmetry.0 / row.references as f64
 }

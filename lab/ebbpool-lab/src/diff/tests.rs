@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::schema;
+use crate::result_schemas;
 
 fn file(label: &str, json: &Value) -> ResultFile {
     parse(label, &json.to_string()).expect("results")
 }
 
 fn parse(label: &str, text: &str) -> Result<ResultFile, DiffError> {
-    ResultFile::parse(label, text.as_bytes(), &schema::all())
+    ResultFile::parse(label, text.as_bytes(), &result_schemas())
 }
 
 /// A result of `compare` with these reads.
@@ -217,7 +217,7 @@ fn the_page_names_files_safely_and_tints_changes() {
 
 #[test]
 fn a_schema_has_a_name_and_what_each_field_is() {
-    let compare = &schema::all()[0];
+    let compare = &result_schemas()[0];
     assert_eq!(compare.id(), "urn:ebbpool:schema:compare:1");
     let document = compare.to_json();
     let fields = &document["$defs"]["result"]["properties"];

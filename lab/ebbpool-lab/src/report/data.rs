@@ -6,17 +6,17 @@ use ebbpool_sim::{DeviceOutcome, Moment, SweepRow, TimeLine};
 use ebbpool_trace::stats::TraceStatistics;
 use serde::Serialize;
 
-use crate::advice::{advice, distance_to_informed, sentence};
-use crate::compare::Comparison;
-use crate::dirty_end;
+use crate::advice::{self, advice, distance_to_informed, sentence};
+use crate::compare::{Comparison, Curve};
+
 use crate::lifetime;
 use crate::numbers::Number;
 use crate::policy_selection::BASELINE;
 use crate::pricing::{BillUnit, Pricing};
-use crate::report::Curve;
 use crate::report::chart::{LAYOUT, Layout, LineStyle, marks_of};
 use crate::report::on_device::{DeviceFacts, busy_joules, host_bytes};
-use crate::several::{Summary, TraceGroup};
+use crate::several::Summary;
+use crate::trace_set::TraceGroup;
 
 /// The data that the page's script reads.
 #[derive(Debug, Serialize)]
@@ -298,7 +298,7 @@ impl Trace {
             },
             at_end: match &comparison.curve {
                 Some(curve) => curve.at_end.clone(),
-                None => dirty_end::sentence_for_comparison(comparison),
+                None => advice::on_end(comparison),
             },
             share_of: comparison.share_of,
             references: comparison.facts.references,

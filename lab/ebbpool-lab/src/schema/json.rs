@@ -122,20 +122,6 @@ impl ResultSchema {
     }
 }
 
-/// The schemas of the commands whose results this crate has.
-pub fn all() -> Vec<ResultSchema> {
-    use ResultShape::{One, OneOrRows, Rows};
-    vec![
-        ResultSchema::for_type::<crate::DetailedResult<'_>>("compare", 1, Rows),
-        ResultSchema::for_type::<crate::DetailedResult<'_>>("run", 1, One),
-        ResultSchema::for_type::<crate::CurveRow>("curve", 1, Rows),
-        ResultSchema::for_type::<crate::BoundResult>("bound", 1, OneOrRows),
-        #[cfg(all(feature = "replay", unix))]
-        ResultSchema::for_type::<crate::replay::ReplayResult>("replay", 1, OneOrRows),
-        ResultSchema::for_type::<crate::diff::ResultDiff>("diff", 1, One),
-    ]
-}
-
 /// The part of a schema that declares a value; empty where the schema says nothing about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeclaredField<'s>(Option<&'s Value>);

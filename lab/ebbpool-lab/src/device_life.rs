@@ -4,10 +4,8 @@ use std::fmt;
 
 use ebbpool_cost::Unit;
 use ebbpool_device::profiles::Endurance;
-use ebbpool_sim::{DeviceOutcome, SweepRow};
+use ebbpool_sim::DeviceOutcome;
 
-use crate::compare::Comparison;
-use crate::policy_selection::BASELINE;
 use crate::pricing::Pricing;
 
 const DAYS_PER_YEAR: f64 = 365.0;
@@ -88,12 +86,12 @@ impl LifeUnderLoad {
 
 /// The time after which the device could serve such references again, in µs: that in which they arrive, or that which they take
 /// if that is longer; `None` where costs are no times. What the end writes takes none of the time in which others arrive.
-fn elapsed_us(device: &DeviceOutcome) -> Option<f64> {
+pub(crate) fn elapsed_us(device: &DeviceOutcome) -> Option<f64> {
     let bill = device.report.bill();
     (bill.unit == Unit::Microseconds).then(|| bill.amount.max(device.arrival_us.unwrap_or(0.0)))
 }
 
-fn is_paced(device: &DeviceOutcome) -> bool {
+pub(crate) fn is_paced(device: &DeviceOutcome) -> bool {
     device.arrival_us.is_some_and(|arrival_us| arrival_us > device.report.bill().amount)
 }
 
@@ -123,7 +121,7 @@ impl OwedWrites {
 }
 
 /// How long the device lives if it serves such a run every `elapsed_us` µs.
-fn life(pricing: &Pricing, endurance: &Endurance, device: &DeviceOutcome, elapsed_us: f64) -> Option<DeviceLife> {
+pub(crate) fn life(pricing: &Pricing, endurance: &Endurance, device: &DeviceOutcome, elapsed_us: f64) -> Option<DeviceLife> {
     let bytes = device.report.writes as f64 * pricing.written_bytes? as f64;
     on_profile(bytes / elapsed_us * MICROS_PER_DAY, endurance)
 }
@@ -141,50 +139,6 @@ pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome, owes: bool) 
         paced: is_paced(device),
         endurance,
     })
-}
-
-/// A sentence on how long a device with a profile lives under the policy that writes least and under the
-/// baseline policy, with the memory size of that index, which the text calls `memory`. `None` if the
-/// device's endurance is not known, or nothing was written.
-///
-/// All policies serve the same references in a day: as many as the slowest one can, unless they arrive at a
-/// rate. With a day of its own speed each, a policy would be blamed for being fast.
-pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
-    let pricing = comparison.pricings.first()?;
-    let endurance = pricing.endurance.as_ref()?;
-    let device_name = pricing.device_name.as_deref()?;
-    let rows = comparison.rows();
-    // The rows of other asymmetries are on a device of another speed.
-    let rows = rows.filter(|row| row.size == size && row.asymmetry == 0);
-    let served: Vec<(&SweepRow, &DeviceOutcome)> =
-        rows.filter_map(|row| Some((row, row.device.as_ref()?))).filter(|(_, device)| device.failed.is_none()).collect();
-    let slowest = served.iter().filter_map(|(_, device)| elapsed_us(device)).max_by(f64::total_cmp)?;
-    let life = |device: &DeviceOutcome| life(pricing, endurance, device, slowest);
-    let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
-    let under = |(row, device): &(&SweepRow, &DeviceOutcome)| Some(format!("{} under {}", life(device)?, name(row)));
-    let mut of_size =
-        comparison.finished().filter(|result| result.frames == comparison.frames[size] && result.failed.is_none());
-    if let Some(result) = of_size.find(|result| result.owed_writes().are_most()) {
-        return Some(format!(
-            "at {memory} most pages that are written under {} are still dirty at the end: the trace is too short to say how long \
-             {device_name} lives",
-            result.policy
-        ));
-    }
-    let least = served.iter().min_by_key(|(_, device)| device.report.writes)?;
-    let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
-    let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
-    let pace = match served.iter().any(|(_, device)| is_paced(device)) {
-        true => "at this rate",
-        false => "with the references a day that the slowest policy serves without a pause",
-    };
-    let other = baseline.and_then(under);
-    Some(format!(
-        "at {memory}, {pace}, {device_name} lives at most {}{}; it takes {} of writes",
-        under(least)?,
-        other.map_or(String::new(), |other| format!(" and {other}")),
-        endurance.text()
-    ))
 }
 
 #[cfg(test)]

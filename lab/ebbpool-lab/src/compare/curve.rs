@@ -1,4 +1,4 @@
-//! Curves of a report: LRU at every size, and the errors of sampled results.
+//! What a comparison over a curve's sizes has beside its cells: LRU at every size, and the errors of sampled results.
 
 use ebbpool_sim::{Errors, LruCurve};
 use serde::Serialize;

@@ -7,7 +7,7 @@ use ebbpool::storage::OpenError;
 use ebbpool_cost::ByteSize;
 
 /// The smallest page size of a replay.
-pub(super) const LEAST_PAGE_SIZE: usize = 512;
+pub(crate) const LEAST_PAGE_SIZE: usize = 512;
 
 /// Why a trace cannot be replayed. Front ends add the argument that corrects the request.
 #[derive(Debug, thiserror::Error)]
