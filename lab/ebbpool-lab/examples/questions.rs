@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use ebbpool_lab::advice::{advice, sentence};
+use ebbpool_lab::advice::Answer;
 use ebbpool_lab::{BoundRequest, CompareRequest, CurveRequest, Lab, MemorySize};
 use ebbpool_lab::{PolicySelection, PricingRequest, RunRequest, Settings, Silent};
 use ebbpool_trace::Source;
@@ -25,8 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let prices = prices.into_iter().collect::<Result<_, _>>()?;
     let request = CompareRequest::new(policies(), vec![size.clone()], prices);
     let comparison = lab.compare(&source, &request)?;
-    println!("{}", sentence(&comparison));
-    println!("{}", advice(&comparison).unwrap_or_default());
+    Answer::new(&comparison).sentences().for_each(|sentence| println!("{sentence}"));
 
     // How much does more memory save?
     let request = CurveRequest::new(policies(), asymmetry);

@@ -3,6 +3,7 @@
 use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of_one_trace, distinct_prices};
 use crate::compare::{Comparison, PriceBlock};
 use crate::dirty_end;
+use crate::lifetime;
 use crate::numbers::{self, digits, less_or_more};
 use crate::policy_selection::BASELINE;
 
@@ -14,7 +15,7 @@ const INFORMED: &str = "informed";
 
 /// The result in a sentence, at FD-Buffer's default asymmetry and size if the comparison has them. It is on the best
 /// online policy, if there is one.
-pub fn sentence(comparison: &Comparison) -> String {
+fn sentence(comparison: &Comparison) -> String {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let usual =
         blocks.iter().position(|block| block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY);
@@ -53,9 +54,9 @@ pub fn sentence(comparison: &Comparison) -> String {
             let rivals = || named().filter(|(name, _)| *name != BASELINE);
             let verdict = match rivals().any(|(_, online)| *online) {
                 true if rivals().all(|(_, online)| *online) => {
-                    format!("no policy costs less than {BASELINE}")
+                    format!("no policy is cheaper than {BASELINE}")
                 }
-                true => format!("no online policy costs less than {BASELINE}"),
+                true => format!("no online policy is cheaper than {BASELINE}"),
                 false => format!("the {} of {BASELINE} is {}", unit.name, in_unit(baseline.cost)),
             };
             let cheapest = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -78,9 +79,19 @@ fn foresight(policy: &str) -> &'static str {
     }
 }
 
+/// The policy to use if sizes and asymmetries are not known beforehand, and a sentence on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Recommendation {
+    /// The policy; `None` where no policy is cheaper than the baseline.
+    pub policy: Option<String>,
+    /// The sentence.
+    pub sentence: String,
+}
+
 /// The policy to use if sizes and asymmetries are not known beforehand: [`Bills::best`]. `None` for a single size and asymmetry,
 /// for a single policy, or without an online policy beside the baseline.
-pub fn advice(comparison: &Comparison) -> Option<String> {
+fn recommendation(comparison: &Comparison) -> Option<Recommendation> {
     let cells = cells_of_one_trace(comparison);
     let has_rivals = (comparison.policies.iter().zip(&comparison.online)).any(|(name, online)| *online && name != BASELINE);
     if cells.len() < 2 || !has_rivals || comparison.interrupted || comparison.policies.len() < 2 {
@@ -88,12 +99,11 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
     }
     let bills = judged(comparison, &cells);
     let best = bills.best()?;
-    let name = &comparison.policies[best.policy];
     let dimensions = match distinct_prices(comparison).len() {
         1 => "sizes",
         _ => "sizes and asymmetries",
     };
-    let over = format!("over all {} {dimensions}", cells.len());
+    let all = format!("all {} {dimensions}", cells.len());
     let left_out = match best.free {
         0 => String::new(),
         free if free == cells.len() => String::new(),
@@ -111,34 +121,97 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
             true => "no policy",
             false => "no online policy",
         };
-        return Some(format!("{over} {no_policy} costs less than {BASELINE} on average{left_out}"));
+        let sentence = format!("on average over {all}, {no_policy} is cheaper than {BASELINE}{left_out}");
+        return Some(Recommendation { policy: None, sentence });
     }
     // What it saves against the baseline, if both have a bill in all cells.
-    let saved = baseline.and_then(|baseline| bills.mean_ratio(best.policy, baseline));
-    let saved = saved.map(|ratio| format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0)));
-    Some(format!("{over} {name} is the one to take: {}{}{left_out}", saved.unwrap_or_default(), above_the_best(&best),))
+    let ratio = baseline.and_then(|baseline| bills.mean_ratio(best.policy, baseline));
+    let name = &comparison.policies[best.policy];
+    let sentence = format!("{}{left_out}", best_choice(name, &all, &best, ratio));
+    Some(Recommendation { policy: Some(name.clone()), sentence })
 }
 
-/// How far the policy to take is above the best of each cell.
-pub(crate) fn above_the_best(best: &BestPolicy) -> String {
+/// The policy to take, what it saves against the baseline on average, a ratio of bills, and how far it is above the best of each
+/// cell.
+pub(crate) fn best_choice(name: &str, all: &str, best: &BestPolicy, against_baseline: Option<f64>) -> String {
     let most = best.above_least.iter().copied().fold(1.0, f64::max);
-    let distance = format!("at most {:.1} % above the best of", 100.0 * (most - 1.0));
-    match (best.above_free, most) {
-        (0, 1.0) => "the best of each".into(),
-        (0, _) => format!("{distance} each"),
-        (some, _) if best.above_least.is_empty() => {
-            format!("another costs nothing in {some} of them")
+    let average = match against_baseline {
+        Some(ratio) => format!(", on average {} than {BASELINE}", cheaper_or_dearer(ratio)),
+        None => String::new(),
+    };
+    let distance = match most {
+        1.0 => "the cheapest".into(),
+        _ => format!("at most {:.1} % above the cheapest", 100.0 * (most - 1.0)),
+    };
+    let and = if average.is_empty() { "" } else { "and " };
+    match best.above_free {
+        0 if most == 1.0 => format!("{name} is the cheapest in {all}{average}"),
+        0 => format!("{name} is the best choice over {all}{average}, {and}{distance} in each"),
+        free if best.above_least.is_empty() => {
+            format!("{name} is the best choice over {all}{average}; another policy costs nothing in {free} of them")
         }
-        (some, 1.0) => {
-            format!("another costs nothing in {some} of them, the best of each other one")
+        free => format!(
+            "{name} is the best choice over {all}{average}; another policy costs nothing in {free} of them, and {name} is \
+             {distance} in the others"
+        ),
+    }
+}
+
+/// A ratio of two bills in words: "15 % cheaper", "3 % dearer", "no cheaper".
+fn cheaper_or_dearer(ratio: f64) -> String {
+    let text = less_or_more(ratio, 1.0);
+    match (text.strip_suffix(" less"), text.strip_suffix(" more")) {
+        (Some("no"), _) => "no cheaper".into(),
+        (Some(much), _) => format!("{much} cheaper"),
+        (_, Some(much)) => format!("{much} dearer"),
+        _ => text,
+    }
+}
+
+/// All that a comparison says in sentences: the one source of tables, pages, texts for publication and Python.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The policy to use if sizes and asymmetries are not known beforehand.
+    pub recommendation: Option<Recommendation>,
+    /// The result at FD-Buffer's default asymmetry and size if the comparison has them; the answer of a curve's study.
+    pub sentence: String,
+    /// How far the best online policy is from `informed`.
+    pub distance: Option<String>,
+    /// How long the device lives.
+    pub life: Option<String>,
+    /// What the other treatment of pages that are dirty at the end would change.
+    pub at_end: Option<String>,
+}
+
+impl Answer {
+    /// What this comparison says.
+    pub fn new(comparison: &Comparison) -> Self {
+        if let Some(curve) = &comparison.curve {
+            let (sentence, at_end) = (curve.sentence.clone(), curve.at_end.clone());
+            return Answer { recommendation: None, sentence, distance: None, life: None, at_end };
         }
-        (some, _) => format!("another costs nothing in {some} of them, {distance} the others"),
+        Answer {
+            recommendation: recommendation(comparison),
+            sentence: sentence(comparison),
+            distance: distance_to_informed(comparison),
+            life: lifetime::sentence(comparison),
+            at_end: on_end(comparison),
+        }
+    }
+
+    /// All sentences, what decides first.
+    pub fn sentences(&self) -> impl Iterator<Item = &str> {
+        let recommended = self.recommendation.as_ref().map(|it| it.sentence.as_str());
+        let others = [&self.at_end, &self.distance, &self.life].into_iter().flatten().map(String::as_str);
+        let here = Some(self.sentence.as_str()).filter(|text| !text.is_empty());
+        recommended.into_iter().chain(here).chain(others)
     }
 }
 
 /// How far the best online policy is from `informed`, which knows the probabilities of references, over all sizes and
 /// prices. `None` without both.
-pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
+fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     let is_informed = |policy: &String| policy == INFORMED;
     let informed = comparison.policies.iter().position(is_informed)?;
     let cells = cells_of_one_trace(comparison);
@@ -162,7 +235,7 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
 
 /// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
 /// places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
-pub fn on_end(comparison: &Comparison) -> Option<String> {
+fn on_end(comparison: &Comparison) -> Option<String> {
     let at_end = comparison.finished().next()?.at_end?;
     let mut bills = Vec::new();
     for cell in cells_of_one_trace(comparison) {
@@ -238,9 +311,10 @@ mod tests {
     fn sizes_of_as_many_frames_and_equal_prices_count_once() {
         let once = compared("sieve,s3-fifo", &["1%", "3%"], &["1"]);
         let again = compared("sieve,s3-fifo", &["1%", "20", "20", "3%"], &["1", "1.0"]);
+        let advice = |comparison: &Comparison| recommendation(comparison).map(|it| it.sentence);
         let stated = advice(&again).expect("advice");
         assert_eq!(Some(&stated), advice(&once).as_ref());
-        assert!(stated.starts_with("over all 2 sizes sieve is the one to take"), "{stated}");
+        assert!(stated.starts_with("sieve is the best choice over all 2 sizes, at most "), "{stated}");
         // With one size there is nothing to weigh.
         let one = compared("sieve,s3-fifo", &["1%", "20"], &["1"]);
         assert_eq!(advice(&one), None);
@@ -254,21 +328,21 @@ mod tests {
             for (cell, bill) in comparison.cells.iter_mut().zip(bills.as_flattened()) {
                 cell.as_mut().expect("a result").result.cost = *bill;
             }
-            advice(&comparison).expect("advice")
+            recommendation(&comparison).expect("advice").sentence
         };
         assert_eq!(
             with([[0.1071, 0.8214], [0.1250, 0.8036], [0.0, 0.8214]]),
-            "over all 2 sizes s3-fifo is the one to take: no less than lru on average, at most 2.2 % above the best of each; \
-             the average leaves out 1 in which it costs nothing"
+            "s3-fifo is the best choice over all 2 sizes, on average no cheaper than lru, and at most 2.2 % above the cheapest in \
+             each; the average leaves out 1 in which it costs nothing"
         );
         assert_eq!(
             with([[0.0, 0.8], [0.5, 0.4], [0.0, 0.9]]),
-            "over all 2 sizes no policy costs less than lru on average; the average leaves out 1 in which it costs nothing"
+            "on average over all 2 sizes, no policy is cheaper than lru; the average leaves out 1 in which it costs nothing"
         );
-        assert_eq!(with([[0.0, 0.5], [0.0, 0.0], [0.0, 0.1]]), "over all 2 sizes ebb is the one to take: the best of each");
+        assert_eq!(with([[0.0, 0.5], [0.0, 0.0], [0.0, 0.1]]), "ebb is the cheapest in all 2 sizes");
         assert_eq!(
             with([[0.0, 0.5], [0.5, 0.0], [0.4, 0.0]]),
-            "over all 2 sizes s3-fifo is the one to take: another costs nothing in 1 of them"
+            "s3-fifo is the best choice over all 2 sizes; another policy costs nothing in 1 of them"
         );
     }
 }

@@ -82,18 +82,18 @@ pub(crate) fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> 
         return None;
     }
     let what = match other {
-        AtEnd::Free => "not count the pages that are dirty at the end",
-        AtEnd::Flush => "count the pages that are dirty at the end",
+        AtEnd::Free => "leaves out the pages that are dirty at the end",
+        AtEnd::Flush => "counts the pages that are dirty at the end",
     };
     let best = match (changed, places.len()) {
         (0, _) => String::new(),
-        (_, 1) => "; another policy would be the best".into(),
+        (_, 1) => ", and another policy would be the cheapest".into(),
         (changed, all) => {
-            format!("; another policy would be the best in {changed} of {all} places")
+            format!(", and another policy would be the cheapest in {changed} of {all} places")
         }
     };
     Some(format!(
-        "--at-end {} would {what}: the bill of {} would be {} (at {}){best}",
+        "with --at-end {}, which {what}, {}'s bill would be {} (at {}){best}",
         other.name(),
         largest.policy,
         largest.beside(),
@@ -118,7 +118,7 @@ mod tests {
         let mut changes = stays;
         changes[1].otherwise = 0.81;
         let stated = sentence("flush", &changes).expect("the bills change by 47 %");
-        assert!(stated.ends_with("; another policy would be the best"), "{stated}");
+        assert!(stated.ends_with(", and another policy would be the cheapest"), "{stated}");
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(
             stated.as_deref(),
             Some(
-                "--at-end flush would count the pages that are dirty at the end: the bill of lru would be 32 instead of 0 (at \
+                "with --at-end flush, which counts the pages that are dirty at the end, lru's bill would be 32 instead of 0 (at \
                  20 frames)"
             )
         );
@@ -156,13 +156,13 @@ mod tests {
         assert_eq!(
             sentence("flush", &bills).as_deref(),
             Some(
-                "--at-end free would not count the pages that are dirty at the end: the bill of casa would be 55 % less (at \
-                 a); another policy would be the best in 1 of 2 places"
+                "with --at-end free, which leaves out the pages that are dirty at the end, casa's bill would be 55 % less (at \
+                 a), and another policy would be the cheapest in 1 of 2 places"
             )
         );
         assert_eq!(
             sentence("free", &bills[..1]).as_deref(),
-            Some("--at-end flush would count the pages that are dirty at the end: the bill of lru would be 10 % less (at a)")
+            Some("with --at-end flush, which counts the pages that are dirty at the end, lru's bill would be 10 % less (at a)")
         );
     }
 }

@@ -85,9 +85,17 @@ pub fn compared_with(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// A sentence on the policy under which the device lives longest, with the memory size of that index. The
+/// A sentence on the device's life, with the usual memory size: on a simulated flash device the policy under which it lives
+/// longest, on one with a profile how long it lives. `None` if there is no such device.
+pub(crate) fn sentence(comparison: &Comparison) -> Option<String> {
+    let size = comparison.usual_size();
+    let memory = comparison.memory(size);
+    sentence_on_flash(comparison, size, &memory).or_else(|| sentence_on_profile(comparison, size, &memory))
+}
+
+/// A sentence on the policy under which a simulated flash device lives longest, with the memory size of that index. The
 /// text calls this size `memory`. `None` if there is no flash device.
-pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+fn sentence_on_flash(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
     let lifetimes = LifetimeComparison::new(comparison, size);
     let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
     // If every device failed, the first result explains why.
@@ -125,7 +133,7 @@ pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<St
 ///
 /// All policies serve the same references in a day: as many as the slowest one can, unless they arrive at a
 /// rate. With a day of its own speed each, a policy would be blamed for being fast.
-pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
     let pricing = comparison.pricings.first()?;
     let endurance = pricing.endurance.as_ref()?;
     let device_name = pricing.device_name.as_deref()?;

@@ -1,9 +1,9 @@
 //! Policies over several traces, and several seeds of a generator, in one table.
 
-use crate::advice::above_the_best;
+use crate::advice::best_choice;
 use crate::best::{self, BestPolicy, BillCell, Bills, JudgedBills, distinct_prices, distinct_sizes, without_repeats};
 use crate::compare::Comparison;
-use crate::numbers::{decimals, less_or_more};
+use crate::numbers::decimals;
 use crate::policy_selection::BASELINE;
 use crate::run_result::RunResult;
 use crate::schema::result_row;
@@ -153,11 +153,8 @@ impl Summary {
             return String::new();
         };
         let name = &best.policy;
-        let mut text = format!("over {} {name} is the one to take: ", self.over);
-        if let Some(ratio) = best.against_baseline.filter(|_| name != BASELINE) {
-            text += &format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0));
-        }
-        text += &above_the_best(&self.best);
+        let ratio = best.against_baseline.filter(|_| name != BASELINE);
+        let mut text = best_choice(name, &self.over, &self.best, ratio);
         if let Some(next) = online.next() {
             text += &match next.against_best {
                 ratio if ratio < 1.0 => format!(
@@ -476,7 +473,7 @@ mod tests {
         }
         assert_eq!(summary.rows[0].policy, "cflru");
         assert_eq!(summary.rows[0].against_best, 1.0);
-        assert!(summary.sentence().contains("cflru is the one to take: "));
+        assert!(summary.sentence().starts_with("cflru is the "));
     }
 
     /// Each trace counts as much as any other, whatever the number of its seeds.
@@ -567,7 +564,7 @@ mod tests {
         let best = Bills { online, cells: &cells }.best();
         let best = &all[0].policies[best.expect("a policy").policy];
         assert_eq!((best.as_str(), &summary.rows[0].policy), ("lirs", best));
-        assert!(summary.sentence().contains("lirs is the one to take"));
+        assert!(summary.sentence().starts_with("lirs is the "));
     }
 
     /// A bill of 0 of a policy that knows the future leaves no cell out, and where the baseline is the best it has one column.
@@ -589,7 +586,7 @@ mod tests {
         assert!(summary.rows[2].against_best < 1.0);
         assert_eq!((summary.rows[0].cells, summary.rows[1].against_best), (4, 0.0));
         let stated = summary.sentence();
-        assert!(stated.contains("fifo is the one to take"), "{stated}");
+        assert!(stated.starts_with("fifo is the best choice over "), "{stated}");
         assert!(stated.contains("% less on average, but is free in fewer cells"), "{stated}");
         let (all, groups) = compared(&names, 1, "lru,fifo");
         let summary = Summary::from_comparisons(&all, &groups).expect("a summary");

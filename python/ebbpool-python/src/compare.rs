@@ -5,11 +5,12 @@ use std::time::SystemTime;
 
 use ebbpool_cli::Markup;
 use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_lab::advice::Answer;
 use ebbpool_lab::best::{BillCell, Bills, cells as compared_cells};
 use ebbpool_lab::report::{self, ReportOptions};
 use ebbpool_lab::several::Summary;
 use ebbpool_lab::trace_set::{TraceGroup, TraceSet};
-use ebbpool_lab::{CompareRequest, Lab, LabError, MemorySize, Pricing, advice, schema};
+use ebbpool_lab::{CompareRequest, Lab, LabError, MemorySize, Pricing, schema};
 use ebbpool_sim::BufferSize;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -191,10 +192,9 @@ impl Comparison {
     fn answers(&self) -> Vec<TraceAnswer> {
         self.with(|all| {
             let answer = |one: &ebbpool_lab::Comparison| {
-                let sentences = [Some(advice::sentence(one)), advice::advice(one), advice::on_end(one)];
+                let sentences: Vec<String> = Answer::new(one).sentences().map(String::from).collect();
                 let sizes = one.sizes.iter().cloned().zip(one.frames.iter().copied());
-                let sentences = sentences.into_iter().flatten();
-                (one.title.clone(), sentences.collect(), sizes.collect())
+                (one.title.clone(), sentences, sizes.collect())
             };
             all.iter().map(answer).collect()
         })

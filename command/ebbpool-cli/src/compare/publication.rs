@@ -1,9 +1,9 @@
 //! A comparison as tables for a text in Markdown or LaTeX.
 
-use ebbpool_lab::advice::{advice, sentence};
+use ebbpool_lab::Comparison;
+use ebbpool_lab::advice::Answer;
 use ebbpool_lab::several::Summary;
 use ebbpool_lab::trace_set::TraceGroup;
-use ebbpool_lab::{Comparison, advice};
 
 use super::several::{PriceCell, price_tables, units};
 
@@ -43,8 +43,7 @@ pub(crate) fn of_comparisons(markup: Markup, comparisons: &[Comparison], groups:
             text += &markup.table((&caption, tables), &heads, rows.collect());
         }
         if let [one] = members {
-            let sentences = [advice::on_end(one), Some(sentence(one)), advice(one)];
-            text += &markup.sentences(&sentences.into_iter().flatten().collect::<Vec<_>>());
+            text += &markup.sentences(&Answer::new(one).sentences().map(String::from).collect::<Vec<_>>());
         }
     }
     if let Some(summary) = Summary::from_comparisons(comparisons, groups) {

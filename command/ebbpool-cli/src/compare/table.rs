@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use ebbpool_lab::advice::{advice, distance_to_informed, sentence};
+use ebbpool_lab::advice::Answer;
 use ebbpool_lab::numbers::{bytes, digits, saving};
-use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, advice, lifetime};
+use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, lifetime};
 
 use crate::table::{add_row, finish, millijoules, plain};
 
@@ -56,22 +56,15 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
         }
     }
     text.push_str(&of_distance(comparison));
-    text.push_str(&of_wear(comparison, comparison.usual_size()));
-    let memory = comparison.memory(comparison.usual_size());
-    let on_profile = lifetime::sentence_on_profile(comparison, comparison.usual_size(), &memory);
-    text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
+    text.push_str(&of_wear(comparison));
     text.push_str(&of_energy(comparison));
     text.push('\n');
-    if let Some(end) = advice::on_end(comparison) {
-        let _ = writeln!(text, "{end}");
-    }
-    let _ = writeln!(text, "{}", sentence(comparison));
-    if let Some(advice) = advice(comparison) {
-        let _ = writeln!(text, "{advice}");
-    }
-    if let Some(distance) = distance_to_informed(comparison) {
-        let _ = writeln!(text, "{distance}");
-    }
+    // What decides comes last, where a reader looks on a terminal.
+    let answer = Answer::new(comparison);
+    let sentences: Vec<&str> = answer.sentences().collect();
+    sentences.iter().rev().for_each(|sentence| {
+        let _ = writeln!(text, "{sentence}");
+    });
     text
 }
 
@@ -87,11 +80,10 @@ fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> Stri
 }
 
 /// The erases of a simulated device, and its relative lifetime.
-fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
-    let memory = comparison.memory(usual_size);
-    let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
+fn of_wear(comparison: &Comparison) -> String {
+    if !comparison.rows().any(|row| lifetime::report(row).is_some()) {
         return String::new();
-    };
+    }
     let lifetimes = lifetime::lifetimes(comparison);
     let with_lifetimes: Vec<_> = comparison.rows().zip(lifetimes).collect();
     let mut text = format!(
@@ -121,7 +113,6 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
         }
         let _ = write!(text, "{}", finish(table));
     }
-    let _ = writeln!(text, "\n{sentence}");
     text
 }
 

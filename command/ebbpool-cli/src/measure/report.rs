@@ -162,10 +162,10 @@ impl MeasureReport {
     fn sentences(&self) -> String {
         let mut text = String::new();
         if let Some(read_us) = self.read_us {
-            let _ = write!(text, "one at a time a random read takes {read_us:.1} µs");
+            let _ = write!(text, "one at a time, a random read takes {read_us:.1} µs");
         }
         if let (Some(write_us), Some(alpha)) = (self.write_us, self.alpha) {
-            let _ = write!(text, ", a write {write_us:.1} µs: R = {alpha:.3}");
+            let _ = write!(text, " and a write {write_us:.1} µs: R = {alpha:.3}");
         }
         text.push('\n');
         if let (Some(k_r), Some(iops)) = (self.k_r, self.read_iops) {

@@ -79,7 +79,7 @@ fn a_report_has_the_curves() {
     let lru = curve["lru"].as_array().expect("points");
     assert!(lru.len() > 100);
     assert_eq!(lru.last().expect("a point")[0], trace["distinct_pages"]);
-    assert!(trace["sentence"].as_str().expect("a sentence").contains("needs"));
+    assert!(trace["sentences"][0].as_str().expect("a sentence").contains("needs"));
     assert_eq!(curve["mark"][1], "target");
 }
 
@@ -94,7 +94,7 @@ fn without_a_target_the_report_is_about_the_knee() {
     let trace = &data["traces"][0];
     let answer = table.lines().last().expect("an answer");
     assert!(answer.starts_with("at R=32 more memory pays up to "), "{answer}");
-    assert_eq!(trace["sentence"], answer);
+    assert_eq!(trace["sentences"][0], answer);
     let [frames, what] = &trace["curve"]["mark"].as_array().expect("a mark")[..] else {
         panic!("no mark");
     };

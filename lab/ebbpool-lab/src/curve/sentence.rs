@@ -23,21 +23,21 @@ fn of_memory(study: &CurveStudy) -> String {
     let percent = rounded(100.0 * WORTH_DOUBLING);
     let under = |frames| {
         let policy = study.best_policy(frames);
-        policy.map_or_else(String::new, |policy| format!(" under {policy}"))
+        policy.map_or_else(String::new, |policy| format!(" with {policy}"))
     };
     match study.knee() {
         Some(knee) if knee == smallest => format!(
-            "at R={r} no size pays above {}, the smallest{}: each doubling saves less than {percent} % of the least bill",
+            "at R={r} the smallest size, {}, is enough{}: each doubling saves less than {percent} % of the least bill",
             study.memory(knee),
             under(knee),
         ),
         Some(knee) => format!(
-            "at R={r} more memory pays up to {}{}: from there on each doubling saves less than {percent} % of the least bill",
+            "at R={r} more memory pays up to {}{}: each further doubling saves less than {percent} % of the least bill",
             study.memory(knee),
             under(knee),
         ),
         None => format!(
-            "at R={r} more memory pays up to {}, the largest size{}: the last doubling still saves {percent} % of the least bill or more",
+            "at R={r} more memory still pays at the largest size, {}{}: the last doubling saves at least {percent} % of the least bill",
             study.memory(largest),
             under(largest),
         ),

@@ -6,7 +6,7 @@ use ebbpool_sim::{DeviceOutcome, Moment, SweepRow, TimeLine};
 use ebbpool_trace::stats::TraceStatistics;
 use serde::Serialize;
 
-use crate::advice::{self, advice, distance_to_informed, sentence};
+use crate::advice::Answer;
 use crate::compare::{Comparison, Curve};
 
 use crate::lifetime;
@@ -49,13 +49,11 @@ impl From<Summary> for SummaryTable {
 #[derive(Debug, Serialize)]
 struct Trace {
     name: String,
-    /// The answer in a sentence.
-    sentence: String,
-    /// The policy that is best over all sizes and asymmetries together.
-    advice: Option<String>,
-    distance_to_informed: Option<String>,
-    /// What the other treatment of the pages that are dirty at the end would change.
-    at_end: Option<String>,
+    /// All that the comparison says, what decides first.
+    sentences: Vec<String>,
+    /// True if the first sentence is a recommendation over all sizes and asymmetries, and the policy that it names.
+    recommends: bool,
+    recommended: Option<String>,
     /// What a memory size in per cent is a share of.
     share_of: &'static str,
     references: u64,
@@ -79,8 +77,6 @@ struct Trace {
     device: Option<String>,
     /// How the device bears the load, where there is one.
     on_device: Option<DeviceFacts>,
-    /// The policy under which the device lives longest, in a sentence.
-    lifetime: Option<String>,
     /// The policy that lives of the device are compared with.
     compared_with: &'static str,
     results: Vec<ReportCell>,
@@ -267,39 +263,20 @@ fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pri
     (results, lines)
 }
 
-/// What the device lives, in a sentence; `None` where that is not known.
-fn lifetime_sentence(comparison: &Comparison) -> Option<String> {
-    let size = comparison.usual_size();
-    let memory = comparison.memory(size);
-    lifetime::sentence(comparison, size, &memory).or_else(|| lifetime::sentence_on_profile(comparison, size, &memory))
-}
-
 impl Trace {
     /// `policies` are those of all traces, in the order of their marks.
     fn new(comparison: &Comparison, policies: &[&str]) -> Self {
         let (results, lines) = cells(comparison);
+        let answer = Answer::new(comparison);
         // All cells see the same references, so their moments are the same.
         let times = lines.first().map_or_else(Vec::new, |(line, _)| line.moments().map(|moment| moment.references).collect());
         let sizes = comparison.sizes.iter().zip(&comparison.frames);
         let pricings = comparison.pricings.iter();
         Trace {
             name: comparison.name.clone(),
-            sentence: match &comparison.curve {
-                Some(curve) => curve.sentence.clone(),
-                None => sentence(comparison),
-            },
-            advice: match &comparison.curve {
-                Some(_) => None,
-                None => advice(comparison),
-            },
-            distance_to_informed: match &comparison.curve {
-                Some(_) => None,
-                None => distance_to_informed(comparison),
-            },
-            at_end: match &comparison.curve {
-                Some(curve) => curve.at_end.clone(),
-                None => advice::on_end(comparison),
-            },
+            recommended: answer.recommendation.as_ref().and_then(|it| it.policy.clone()),
+            recommends: answer.recommendation.is_some(),
+            sentences: answer.sentences().map(String::from).collect(),
             share_of: comparison.share_of,
             references: comparison.facts.references,
             warmup: comparison.warmup,
@@ -318,7 +295,6 @@ impl Trace {
             bill_unit: comparison.bill_unit(),
             device: pricings.clone().find_map(|pricing| pricing.device_name.clone()),
             on_device: DeviceFacts::from_comparison(comparison),
-            lifetime: lifetime_sentence(comparison),
             compared_with: lifetime::compared_with(comparison),
             results,
             bounds: comparison.bounds.clone(),

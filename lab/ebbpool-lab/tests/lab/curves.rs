@@ -38,7 +38,7 @@ fn without_a_target_the_answer_is_the_knee() {
     let sentence = study.sentence();
     assert_eq!(
         sentence,
-        "at R=8 more memory pays up to 1,000 frames (100%) under lru: from there on each doubling saves less than 10 % of the least bill"
+        "at R=8 more memory pays up to 1,000 frames (100%) with lru: each further doubling saves less than 10 % of the least bill"
     );
     let falls = of(&[250, 500]);
     assert_eq!(falls.knee(), None);

@@ -2,11 +2,12 @@
 
 /** A sentence in which the recommended policy is bold. */
 function answer(text, further, policy) {
-  const sentence = `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-  const at = policy === null ? -1 : sentence.indexOf(` ${policy} `);
-  const parts = at < 0
-    ? unbroken(sentence)
-    : [...unbroken(sentence.slice(0, at + 1)), element("b", { class: "named-in" }, policy), ...unbroken(sentence.slice(at + 1 + policy.length))];
+  // A policy's name keeps its small letter.
+  if (policy !== null && text.startsWith(`${policy} `)) {
+    const name = element("b", { class: "named-in" }, policy);
+    return element("p", { class: further ? "answer further" : "answer" }, name, ...unbroken(`${text.slice(policy.length)}.`));
+  }
+  const parts = unbroken(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
   return element("p", { class: further ? "answer further" : "answer" }, ...parts);
 }
 
@@ -30,12 +31,9 @@ function factsSection(choice) {
       trace.asymmetries.map((_, at) => trace.ratioText(at)).join(", "),
     ],
   ].filter(([, value]) => value !== null);
-  const sentences = [trace.advice, trace.sentence, trace.at_end, trace.distance_to_informed, trace.lifetime].filter((text) => text !== null && text !== "");
-  // The sentence with the recommendation names a policy after "asymmetries" or "sizes".
-  const recommended = trace.advice === null ? null : (/ (?:sizes|asymmetries) (\S+) is the one to take/.exec(trace.advice)?.[1] ?? null);
   return [
-    trace.advice === null ? null : element("p", { class: "kicker" }, "Recommendation"),
-    ...sentences.map((text, at) => answer(text, at > 0, at === 0 ? recommended : null)),
+    trace.recommends ? element("p", { class: "kicker" }, "Recommendation") : null,
+    ...trace.sentences.map((text, at) => answer(text, at > 0, at === 0 ? trace.recommended : null)),
     element(
       "dl",
       { class: "facts" },
