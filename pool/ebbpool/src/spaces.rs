@@ -15,6 +15,9 @@ const BITS: u32 = 40;
 /// The most pages of a file in a pool of several.
 pub(crate) const MOST_PAGES: u64 = 1 << BITS;
 
+/// The last page may have this number, but no file can be cut there: it would have to be longer.
+const NO_CUT: u64 = u64::MAX;
+
 /// The most files of a pool.
 pub(crate) const MOST_FILES: usize = 1 << (u64::BITS - BITS);
 
@@ -41,7 +44,7 @@ pub(crate) struct PageSpace {
     /// Where those end that the file has, and those that were written.
     stored: AtomicU64,
     written: AtomicU64,
-    /// Pages from there on are being cut off.
+    /// Pages from there on are being cut off; [`NO_CUT`] if none are.
     cut: AtomicU64,
     pub(crate) numbers: PageNumbers,
 }
@@ -89,7 +92,7 @@ impl PageSpaces {
 
 impl PageSpace {
     fn new(stored: u64, most: u64) -> Self {
-        let (stored_at, written, cut) = (AtomicU64::new(stored), AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let (stored_at, written, cut) = (AtomicU64::new(stored), AtomicU64::new(0), AtomicU64::new(NO_CUT));
         PageSpace { most, stored: stored_at, written, cut, numbers: PageNumbers::new(stored, most) }
     }
 
@@ -138,7 +141,8 @@ impl PageSpace {
     /// The page is being cut off, so that storage may still have content that it loses. A thread that plans a fetch under the
     /// policy's lock, and asks afterwards, sees a cut that looked at the frames before it did.
     pub(crate) fn is_cut_off(&self, page: u64) -> bool {
-        page >= self.cut.load(Ordering::Relaxed)
+        let cut = self.cut.load(Ordering::Relaxed);
+        cut != NO_CUT && page >= cut
     }
 
     /// Makes the pages end at `end`, if they end later and all from there on are free, by `cut`, which calls
@@ -159,7 +163,7 @@ impl PageSpace {
                 self.stored.fetch_max(stored, Ordering::Relaxed);
                 self.written.fetch_max(written, Ordering::Relaxed);
             });
-            self.cut.store(u64::MAX, Ordering::Release);
+            self.cut.store(NO_CUT, Ordering::Release);
             cut
         });
         cut.map_err(|source| PoolError::Truncate { pages: end, source })

@@ -320,7 +320,8 @@ fn compare_spans_asymmetries_that_change() {
         assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
     }
     let table = ebbpool.stdout(&["compare", ZIPF, "--frames", "9", "--asymmetry", "8,rm1:base=25,epoch=2000"]);
-    let sentence = |line: &str| line.starts_with("at R=") || line.contains(" sizes and asymmetries") || line.contains(" 2 asymmetries");
+    let sentence =
+        |line: &str| line.starts_with("at R=") || line.contains(" sizes and asymmetries") || line.contains(" 2 asymmetries");
     let fits = |line: &str| line.chars().count() <= 80 || sentence(line);
     assert!(table.lines().skip(1).all(fits), "{table}");
 }
