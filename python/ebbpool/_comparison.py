@@ -29,6 +29,7 @@ class _Said:
         self._text = native.text()
         self._for_text = [native.for_text(latex) for latex in (False, True)]
         self._page = native.page()
+        self._figure = native.figure()
 
     def json(self) -> str:
         return self._json
@@ -53,6 +54,9 @@ class _Said:
 
     def page(self) -> str:
         return self._page
+
+    def figure(self) -> str | None:
+        return self._figure
 
     def report(self, path: str) -> None:
         write_page(path, self._page)
@@ -93,6 +97,14 @@ class Comparison(Table):
     def to_latex(self) -> str:
         """The tables in LaTeX, with the package booktabs; the sentences are comments, so that a text can `input` all of it."""
         return self._native.for_text(True)
+
+    def figure(self, path: str | os.PathLike[str]) -> None:
+        """Writes the bills against memory size as a picture for a text, in SVG: a panel for each trace and price, with means and
+        95 % intervals over the seeds of a generator."""
+        picture = self._native.figure()
+        if picture is None:
+            raise UsageError("figure(): no run has finished")
+        write_page(path, picture)
 
     @property
     def details(self) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -244,7 +245,7 @@ def test_a_request_without_sizes_or_asymmetries_is_refused() -> None:
         ebbpool.compare(trace, "lru", 10, 1e308)
 
 
-def test_tables_for_a_text_are_those_of_the_command() -> None:
+def test_tables_for_a_text_are_those_of_the_command(tmp_path: Path) -> None:
     answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "ebb"], ["3%"], [8, 32])
     for said in (answer, pickle.loads(pickle.dumps(answer))):
         latex = said.to_latex()
@@ -252,6 +253,9 @@ def test_tables_for_a_text_are_those_of_the_command() -> None:
         outside = [line for line in latex.split(r"\end{table}")[-1].splitlines() if line]
         assert outside and all(line.startswith("% ") for line in outside)
         assert said.to_markdown().count("| :--- |") == 2
+        said.figure(tmp_path / "bills.svg")
+        picture = (tmp_path / "bills.svg").read_text()
+        assert picture.startswith("<svg ") and picture.count("bill per reference, in page reads") == 2
 
 
 def test_a_policy_that_knows_the_future_is_the_best_only_among_its_like() -> None:

@@ -27,11 +27,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let traces = traces(args)?;
     let sources = &traces.sources;
-    Source::refuse_overwriting(sources, args.report.clone())?;
+    Source::refuse_overwriting(sources, args.report.iter().chain(&args.figure).cloned())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
+    let figure_file = args.figure.as_ref().map(OutputFile::create).transpose()?;
     let (comparisons, error) = compare_each(&lab, sources, &request);
     let error = match error {
         Some(error) if comparisons.is_empty() => return Err(error.into()),
@@ -39,6 +40,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     };
     if let Some(file) = report_file {
         report::write(file, &comparisons, &traces.groups, &report_options())?;
+    }
+    let picture = figure_file.and_then(|file| Some((file, report::picture(&comparisons, &traces.groups)?)));
+    if let Some((mut file, picture)) = picture {
+        file.write_all(report::chart::svg(&picture).as_bytes())?;
+        file.finish()?;
     }
     print(args.format, &comparisons, &traces)?;
     print_report_hint(args);

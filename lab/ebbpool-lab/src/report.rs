@@ -3,6 +3,7 @@
 //! The charts' looks, for the report and for the pictures of experiments, are in [`chart`]; what both kinds of pages
 //! share is in [`html`].
 
+mod bills;
 pub mod chart;
 mod data;
 pub mod html;
@@ -21,6 +22,7 @@ use crate::compare::Comparison;
 use crate::error::LabError;
 use crate::trace_set::TraceGroup;
 
+pub use bills::picture;
 pub use origin::ReportOptions;
 
 pub(crate) const STYLE: &str = concat!(include_str!("report/report.css"), include_str!("report/figure/figure.css"));

@@ -282,6 +282,11 @@ impl Comparison {
         page.map_err(|error| raise(py, Class::Failure, &error.to_string()))
     }
 
+    /// The bills against memory size as a picture, in SVG; nothing if no run has finished.
+    fn figure(&self) -> Option<String> {
+        self.with(|all| report::picture(all, &self.groups).map(|picture| report::chart::svg(&picture)))
+    }
+
     /// Writes the report.
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let written = self.with(|all| {

@@ -47,6 +47,9 @@ pub(crate) struct CompareArgs {
     /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Write the bills against memory size as a picture for a text
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) figure: Option<PathBuf>,
     /// Compute everything again, and store no result for the next time
     #[arg(long)]
     pub(crate) no_cache: bool,
