@@ -1,5 +1,6 @@
 //! `ebbpool man`: writes a manual page for each command.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,12 +13,8 @@ use crate::failure::Failure;
 
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     let directory = &args.directory;
-    if !directory.is_dir() {
-        return Err(Failure::Usage(format!(
-            "{} is not a directory; create it first, or name another one",
-            directory.display()
-        )));
-    }
+    let label = directory.display().to_string();
+    fs::create_dir_all(directory).map_err(|source| Failure::File { path: label, source })?;
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     write(&command, directory)

@@ -91,7 +91,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> 
     };
     let Some(log) = open(&first)? else {
         return Err(match head(path)?.kind {
-            HeadKind::Empty => failed(path, "open it")(io::ErrorKind::NotFound.into()),
+            HeadKind::Empty => failed(path, "open it")(io::Error::new(io::ErrorKind::NotFound, "there is no such file")),
             HeadKind::Ours(_) | HeadKind::Damaged => not_a_database(path, missing(&first)),
             HeadKind::Foreign => not_a_database(path, FOREIGN.into()),
         });
@@ -117,7 +117,7 @@ fn missing(log: &Path) -> String {
 fn check_may_be_created(path: &Path, log: &Path, options: &DatabaseOptions) -> Result<(), DatabaseError> {
     match head(path)?.kind {
         HeadKind::Empty if options.create => Ok(()),
-        HeadKind::Empty => Err(failed(path, "open it")(io::ErrorKind::NotFound.into())),
+        HeadKind::Empty => Err(failed(path, "open it")(io::Error::new(io::ErrorKind::NotFound, "there is no such file"))),
         HeadKind::Ours(_) | HeadKind::Damaged => Err(not_a_database(path, missing(log))),
         HeadKind::Foreign => Err(not_a_database(path, FOREIGN.into())),
     }

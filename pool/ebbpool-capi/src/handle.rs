@@ -76,7 +76,8 @@ impl PoolHandle {
             let mut open = open.map_err(|_| Failure::busy("another call uses the pool"))?;
             let fixed = self.fixed.count();
             if fixed > 0 {
-                return Err(Failure::busy(format!("{fixed} pages are fixed; unfix them first")));
+                let fixed = if fixed == 1 { "a page is".into() } else { format!("{fixed} pages are") };
+                return Err(Failure::busy(format!("{fixed} fixed; unfix what is fixed first")));
             }
             let pool = open.take().ok_or_else(Failure::closed)?;
             self.closing.store(true, Ordering::Release);

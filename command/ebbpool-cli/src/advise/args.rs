@@ -81,7 +81,9 @@ pub(crate) struct AdviseArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum ServerArg {
+    #[value(alias = "postgres")]
     Postgresql,
+    #[value(aliases = ["mysql", "mariadb"])]
     Innodb,
     Sqlite,
     Other,

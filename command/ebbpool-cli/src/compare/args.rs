@@ -53,7 +53,7 @@ pub(crate) struct CompareArgs {
     /// Compute everything again, and store no result for the next time
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// Output format
+    /// Output format; markdown and latex, with the package booktabs, are tables for a text
     #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
     pub(crate) format: CompareFormat,
 }
@@ -64,9 +64,7 @@ pub(crate) enum CompareFormat {
     Json,
     Csv,
     Parquet,
-    /// Tables for a text in Markdown
     Markdown,
-    /// Tables for a text in LaTeX, with the package booktabs
     Latex,
 }
 

@@ -175,7 +175,8 @@ pub(crate) struct PutArgs {
     /// The lines contain \t \n \\ \xHH in place of tabs, newlines, backslashes and other bytes
     #[arg(long)]
     pub(crate) escape: bool,
-    /// What 'ok' waits for
+    /// What 'ok' waits for: the device (synced), so that a commit survives a power failure; the operating system (buffered),
+    /// so that it survives a crash of the program; or nothing
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
     /// The longest time that a recovery is to take after a crash: checkpoints are more frequent
@@ -294,7 +295,9 @@ pub(crate) struct BenchArgs {
     /// A database that 'ebbpool db load' made for the workload; the workload changes it
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// The workload
+    /// The workload: point and range queries and updates as in the CFDC paper, or one of YCSB's: 50 % reads and
+    /// 50 % updates (a), 95 % and 5 % (b), reads only (c), 95 % reads of the latest records and 5 % inserts (d), 95 %
+    /// scans and 5 % inserts (e), 50 % reads and 50 % reads with an update (f)
     #[arg(long, value_enum)]
     pub(crate) workload: WorkloadArg,
     #[command(flatten)]
@@ -302,7 +305,7 @@ pub(crate) struct BenchArgs {
     /// Threads that share the workload's operations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: u16,
-    /// What a commit waits for
+    /// What a commit waits for: the device (synced), the operating system (buffered), or nothing
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
     /// The longest time that a recovery is to take after a crash: checkpoints are more frequent
@@ -391,19 +394,12 @@ pub(crate) enum LoadWorkloadArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadArg {
-    /// Point and range queries and updates, as in the CFDC paper
     Cfdc,
-    /// 50 % reads, 50 % updates
     YcsbA,
-    /// 95 % reads, 5 % updates
     YcsbB,
-    /// Reads only
     YcsbC,
-    /// 95 % reads of the latest records, 5 % inserts
     YcsbD,
-    /// 95 % scans, 5 % inserts
     YcsbE,
-    /// 50 % reads, 50 % reads and updates of the same record
     YcsbF,
 }
 
@@ -436,11 +432,8 @@ impl WorkloadArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DurabilityArg {
-    /// Nothing: a crash of the program loses the latest commits
     None,
-    /// The operating system: commits survive a crash of the program, but not a power failure
     Buffered,
-    /// The device: commits survive a power failure
     Synced,
 }
 

@@ -63,7 +63,7 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
     let mut done = 0u64;
     loop {
         if STOP.load(Ordering::Relaxed) {
-            let message = format!("{done} records were put and remain in the database");
+            let message = remaining(done);
             return Err(DbError::Interrupted(message));
         }
         let line = match lines.recv_timeout(CHECK_INTERVAL) {
@@ -79,10 +79,16 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
         acknowledgement.push(b'\n');
         // A program that closes its end loses lines that are still to be put, so that this is no success.
         out.write_all(&acknowledgement).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => {
-                DbError::Interrupted(format!("standard output was closed; {done} records were put and remain in the database"))
-            }
+            io::ErrorKind::BrokenPipe => DbError::Interrupted(format!("standard output was closed; {}", remaining(done))),
             _ => DbError::Output(error),
         })?;
+    }
+}
+
+/// What an interruption leaves, in words.
+fn remaining(records: u64) -> String {
+    match records {
+        1 => "1 record was put and remains in the database".into(),
+        records => format!("{records} records were put and remain in the database"),
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct MeasureArgs {
     /// Time for each of 36 measurements, or of 18 with --read-only
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// How to pass I/O to the system
+    /// How to pass I/O to the system: by io_uring, by threads that call pread and pwritev, or by io_uring where
+    /// the system has it (auto)
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
     /// Use the kernel's page cache; the command then measures memory
@@ -46,11 +47,8 @@ pub(crate) struct MeasureArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineArg {
-    /// io_uring if the system has it, otherwise threads
     Auto,
-    /// io_uring
     Uring,
-    /// Threads that call pread and pwritev
     Threads,
 }
 

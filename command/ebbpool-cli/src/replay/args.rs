@@ -53,7 +53,8 @@ pub(crate) struct ReplayArgs {
     /// Read at most this many pages ahead of sequential references
     #[arg(long, value_name = "PAGES", default_value_t = 0)]
     pub(crate) read_ahead: u32,
-    /// How to pass I/O to the system
+    /// How to pass I/O to the system: by io_uring, by threads that call pread and pwritev, or by io_uring where
+    /// the system has it (auto)
     #[arg(long, value_enum, default_value_t = EngineArg::Auto, conflicts_with = "memory")]
     pub(crate) io: EngineArg,
     /// Use the kernel's page cache

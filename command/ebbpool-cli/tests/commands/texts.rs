@@ -170,6 +170,8 @@ fn every_help_has_examples_that_work() {
         let name: String = words.iter().flat_map(|word| [word, " "]).collect();
         let commands = examples::of_help(&name, &text);
         assert!(!commands.is_empty(), "ebbpool {name}--help has no example");
+        // One value of an option with a text of its own makes a page of three lines for each option.
+        assert!(!text.contains("Possible values:"), "ebbpool {name}--help has another layout than others");
         for command in &commands {
             let call = format!("ebbpool {}", name.trim());
             assert!(
