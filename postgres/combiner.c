@@ -70,7 +70,8 @@ ebb_make_policy(const char *spec)
 	ebb_shared->failure[0] = '\0';
 	ebb_shared->asymmetry = -1;
 	ebb_shared->made++;
-	memset(ebb_state, 0, ebb_shared->frames);
+	ebb_shared->resynced_at = PG_UINT64_MAX;
+	memset(ebb_state, 0, ebb_shared->frames * sizeof(*ebb_state));
 	if (ebb_succeeded("ebbpool_policy_new_in",
 					  ebbpool_policy_new_in(spec, ebb_shared->frames, ebb_shared->region, ebb_shared->region_size,
 											&ebb_shared->policy)))
@@ -119,6 +120,7 @@ may_evict(void *context, uint32_t buf_id)
 
 	return BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 &&
 		(state & (BM_TAG_VALID | BM_IO_ERROR)) == BM_TAG_VALID && EBB_OWED_HITS(ebb_state[buf_id]) == 0 &&
+		!(ebb_state[buf_id] & EBB_FRESH) &&
 		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED;
 }
 
@@ -131,10 +133,11 @@ fill_queue(void)
 {
 	static uint32 frames[EBB_QUEUE_SLOTS];
 	int			missing = ebb_queue_target() - (int) ebb_queue_length();
+	uint64		came = ebb_shared->counters.events + ebb_shared->overflows_seen;
 	size_t		named = 0;
 	ebbpool_status status;
 
-	if (!ebb_works() || missing <= 0 || have_free_buffer() || ebb_shared->counters.events < ebb_shared->ask_again)
+	if (!ebb_works() || missing <= 0 || have_free_buffer() || came < ebb_shared->ask_again)
 		return;
 	status = ebbpool_policy_victims(ebb_shared->policy, may_evict, NULL, missing, frames, &named);
 	if (status == EBBPOOL_ALL_FIXED || status == EBBPOOL_INVALID)
@@ -142,7 +145,7 @@ fill_queue(void)
 		/* As when all pages were just used. */
 		ebb_shared->counters.refused++;
 		ebb_shared->pause = Min(Max(2 * ebb_shared->pause, 8), Max(ebb_shared->frames / 256, 8));
-		ebb_shared->ask_again = ebb_shared->counters.events + ebb_shared->pause;
+		ebb_shared->ask_again = came + ebb_shared->pause;
 		return;
 	}
 	if (!ebb_succeeded("ebbpool_policy_victims", status))
@@ -160,19 +163,27 @@ ebb_combine(uint64 old)
 	instr_time	start;
 	instr_time	end;
 	uint64		events;
+	uint64		overflows;
+	uint64		unreported = ebb_shared->counters.unreported;
 
 	INSTR_TIME_SET_CURRENT(start);
 	ebb_harvest_begin();
 	take_over_settings();
 	events = ebb_ring_drain(old);
-	if (pg_atomic_read_u32(&ebb_shared->events_lost) && ebb_works())
+	overflows = pg_atomic_read_u64(&ebb_shared->overflows);
+	/* A stopped process may hold up the ring for long (5): the harvest finds the pages that come meanwhile (10). */
+	if (pg_atomic_read_u32(&ebb_shared->events_lost) && ebb_works() && !ebb_ring_is_stuck())
 	{
 		/* Cleared before, so that what is lost meanwhile is compared next time. */
 		pg_atomic_write_u32(&ebb_shared->events_lost, 0);
 		pg_memory_barrier();
 		ebb_resync();
+		ebb_shared->resynced_at = pg_atomic_read_u64(&ebb_shared->ring_head);
 	}
-	ebb_harvest_frames(events * ebb_harvest);
+	events += overflows - ebb_shared->overflows_seen;
+	ebb_shared->overflows_seen = overflows;
+	unreported = ebb_shared->counters.unreported - unreported;
+	ebb_harvest_frames(events > unreported ? Min((events - unreported) * ebb_harvest, ebb_shared->frames) : 0);
 	fill_queue();
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(ebb_shared->counters.time, end, start);

@@ -24,13 +24,15 @@ CREATE FUNCTION ebbpool_counters(
     OUT dropped bigint,
     OUT found bigint,
     OUT strays bigint,
+    OUT ring_pages bigint,
     OUT cleaner_named bigint,
     OUT overflows bigint,
     OUT failures bigint,
     OUT resyncs bigint,
     OUT combines bigint,
     OUT combine_ms double precision,
-    OUT queued bigint)
+    OUT queued bigint,
+    OUT exact boolean)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION ebbpool_counters() IS 'what the policy has done since the server started';
@@ -50,11 +52,12 @@ COMMENT ON FUNCTION ebbpool_pages() IS 'pages that the server has read and writt
 
 CREATE VIEW ebbpool_stat AS
 SELECT c.active, c.policy, c.failure, c.attach, c.asymmetry,
-       s.reads, s.writes, s.reads + c.asymmetry * s.writes AS bill,
+       r.reads, s.writes, r.reads + c.asymmetry * s.writes AS bill,
        c.since, c.buffers, c.policy_bytes, c.misses, c.victims, c.fallbacks, c.waits, c.rescued, c.refused,
-       c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.cleaner_named,
-       c.overflows, c.failures, c.resyncs, c.combines, c.combine_ms, c.queued
-FROM ebbpool_counters() c, ebbpool_pages() s;
+       c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.ring_pages,
+       c.cleaner_named, c.overflows, c.failures, c.resyncs, c.combines, c.combine_ms, c.queued, c.exact
+FROM ebbpool_counters() c, ebbpool_pages() s,
+     LATERAL (SELECT CASE WHEN pg_is_in_recovery() THEN c.misses ELSE s.reads END AS reads) r;
 
 CREATE VIEW ebbpool_settings AS
 SELECT substr(name, length('ebbpool.') + 1) AS name, setting, boot_val AS "default",
@@ -68,12 +71,12 @@ COMMENT ON VIEW ebbpool_stat IS 'what the server has read and written, and what 
 COMMENT ON VIEW ebbpool_settings IS 'the settings of ebbpool';
 COMMENT ON COLUMN ebbpool_stat.active IS 'whether the policy names victims now';
 COMMENT ON COLUMN ebbpool_stat.failure IS 'why the policy has failed, if it has';
-COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (those of temporary tables and, up to 15, new pages among them) since its statistics were reset';
+COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (those of temporary tables and, up to 15, new pages among them) since its statistics were reset; on a standby misses, as no other counter has what replay reads';
 COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written (up to 15, new pages among them, and those of backends appear with a checkpoint)';
 COMMENT ON COLUMN ebbpool_stat.bill IS 'reads + asymmetry x writes';
 COMMENT ON COLUMN ebbpool_stat.since IS 'when the policy was made; what follows is counted since then';
 COMMENT ON COLUMN ebbpool_stat.policy_bytes IS 'shared memory for the policy';
-COMMENT ON COLUMN ebbpool_stat.misses IS 'pages that came into a buffer';
+COMMENT ON COLUMN ebbpool_stat.misses IS 'pages that came into a buffer, while the policy was off, too';
 COMMENT ON COLUMN ebbpool_stat.victims IS 'buffers that the policy has named';
 COMMENT ON COLUMN ebbpool_stat.fallbacks IS 'misses that the clock sweep has served while the policy was enabled';
 COMMENT ON COLUMN ebbpool_stat.waits IS 'misses that have waited for the policy (ebbpool.wait)';
@@ -87,6 +90,7 @@ COMMENT ON COLUMN ebbpool_stat.cleaned IS 'dirty pages that had become clean';
 COMMENT ON COLUMN ebbpool_stat.dropped IS 'pages that had ceased to exist';
 COMMENT ON COLUMN ebbpool_stat.found IS 'pages that no event had named';
 COMMENT ON COLUMN ebbpool_stat.strays IS 'buffers without a page outside of the free list, as races, errors and pg_buffercache_evict leave them';
+COMMENT ON COLUMN ebbpool_stat.ring_pages IS 'pages that took the place of another one in a ring of a scan, a bulk write or VACUUM, of which the policy learns only if they are hit';
 COMMENT ON COLUMN ebbpool_stat.cleaner_named IS 'victims that the background writer was given';
 COMMENT ON COLUMN ebbpool_stat.overflows IS 'events that were lost because too many waited';
 COMMENT ON COLUMN ebbpool_stat.failures IS 'times that a policy has failed';
@@ -94,6 +98,7 @@ COMMENT ON COLUMN ebbpool_stat.resyncs IS 'times that all buffers were compared 
 COMMENT ON COLUMN ebbpool_stat.combines IS 'times that a process has reported to the policy and filled the queue';
 COMMENT ON COLUMN ebbpool_stat.combine_ms IS 'the time of that, in ms';
 COMMENT ON COLUMN ebbpool_stat.queued IS 'victims in the queue now';
+COMMENT ON COLUMN ebbpool_stat.exact IS 'false: a process has held the policy''s lock for a tenth of a second, perhaps since it is stopped; the counters are read without it';
 
 -- For captures. What it shows says which rows are used.
 CREATE FUNCTION ebbpool_requests(OUT lost bigint, OUT filled double precision, OUT spent_us bigint, OUT more boolean,

@@ -46,7 +46,12 @@
  *	14. Asynchronous I/O (18) has its own pin on a buffer until it ends, in whichever process, and reads only: the buffer is no
  *	   victim, and has no change to lose. Streams of reads (17) pin buffers in advance, as many as the server allows them. To the
  *	   policy these are misses as others; a change that comes after `ebbpool.lag` misses is reported as a write then (6).
- *	15. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy.
+ *	15. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy. A ring takes
+ *	   its buffers from the policy: around the clock hand are hot pages (12).
+ *	16. A ring replaces its own pages, however the policy decides. A policy that learned of each such miss would adapt to traffic
+ *	   that it cannot change. It learns of the first page that a ring has replaced in a frame; those after it are EBB_UNREPORTED, until the
+ *	   harvest finds one hit. The usage count of 1 that the ring gives stays until the look after its page came, and the frame
+ *	   is no victim until then. A look is owed for pages that are reported, so rings do not make looks more frequent.
  *
  * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
  */
@@ -62,7 +67,7 @@ PG_MODULE_MAGIC;
 
 EbbShared  *ebb_shared;
 uint64	   *ebb_page;
-uint8	   *ebb_state;
+uint16	   *ebb_state;
 uint8	   *ebb_mark;
 uint8	   *ebb_emptied;
 
@@ -146,8 +151,8 @@ startup(void)
 	region = ShmemInitStruct("ebbpool policy", region_size(), &found);
 	ebb_shared = (EbbShared *) TYPEALIGN(128, shared);
 	ebb_page = (uint64 *) MAXALIGN((char *) ebb_shared + sizeof(EbbShared));
-	ebb_state = (uint8 *) (ebb_page + NBuffers);
-	ebb_mark = ebb_state + NBuffers;
+	ebb_state = (uint16 *) (ebb_page + NBuffers);
+	ebb_mark = (uint8 *) (ebb_state + NBuffers);
 	ebb_emptied = ebb_mark + NBuffers;
 	if (!found)
 		initialize(region);

@@ -76,7 +76,8 @@ typedef struct EbbEvent
 	pg_atomic_uint64 published; /* position + 1 when the rest is valid (5) */
 	int			buf_id;
 	bool		had_page;
-	bool		by_ring;		/* the buffer may be one of a ring */
+	bool		of_ring;		/* the buffer is one of a ring */
+	bool		by_ring;		/* and was before, or may have been */
 	BufferTag	new_tag;
 } EbbEvent;
 
@@ -94,6 +95,7 @@ typedef struct EbbCounters
 	uint64		combines;		/* times that a process has worked for all */
 	instr_time	time;			/* their time */
 	uint64		events;			/* pages that came */
+	uint64		unreported;			/* of these, in a ring in place of another one (16) */
 	uint64		harvested;		/* descriptors that were looked at */
 	uint64		hits;			/* pages that had been hit */
 	uint64		more_hits;		/* hits of these beyond the first */
@@ -134,6 +136,8 @@ typedef struct EbbShared
 	uint64		ask_again;		/* not before this number of events */
 	uint32		pause;			/* events to wait after the last refusal */
 	int			hand;			/* the next descriptor to look at */
+	uint64		overflows_seen;
+	uint64		resynced_at;	/* the head of the ring of events, when all frames were compared last */
 	EbbCounters counters;
 	char		failure[256];
 	char		policy_name[EBB_MAX_SPEC];
@@ -145,6 +149,7 @@ typedef struct EbbShared
 	pg_atomic_uint64 rescued;
 	pg_atomic_uint64 waits;
 	pg_atomic_uint64 overflows;
+	pg_atomic_uint64 unseen;	/* pages that came while the policy was not at work */
 	pg_atomic_uint64 failures;
 	pg_atomic_uint64 cleaner_named;
 	pg_atomic_uint64 redirected_gets;
@@ -158,8 +163,11 @@ typedef struct EbbShared
 #define EBB_KNOWN 1				/* the policy has a page there */
 #define EBB_DIRTY 2				/* and takes it for dirty */
 #define EBB_SUSPECT 4			/* the last look found another page there, or a victim that was taken and stayed */
-#define EBB_OWED_WRITE 8		/* the advisor has seen a write that the policy is to learn of at the next harvest */
-#define EBB_OWED_HIT 16			/* the same of hits: one, and so on up to BM_MAX_USAGE_COUNT */
+#define EBB_RING 8				/* its page came for a ring, and was not hit (16) */
+#define EBB_UNREPORTED 16			/* and again: the policy has the page there that was the ring's first */
+#define EBB_FRESH 32			/* since the last look */
+#define EBB_OWED_WRITE 64		/* the advisor has seen a write that the policy is to learn of at the next harvest */
+#define EBB_OWED_HIT 128		/* the same of hits: one, and so on up to BM_MAX_USAGE_COUNT */
 #define EBB_OWED_HITS(state) ((uint32) (state) / EBB_OWED_HIT)
 
 /* Of a frame, atomic (3). */
@@ -169,8 +177,8 @@ typedef struct EbbShared
 #define EBB_TAKEN 3				/* a process has it, to replace its page */
 
 extern EbbShared *ebb_shared;
-extern uint64 *ebb_page;		/* by frame: the page that the policy has there */
-extern uint8 *ebb_state;		/* by frame */
+extern uint64 *ebb_page;		/* by frame: the page that is there, which the policy has unless it is EBB_UNREPORTED */
+extern uint16 *ebb_state;		/* by frame */
 extern uint8 *ebb_mark;			/* by frame: EBB_QUEUED and others */
 extern uint8 *ebb_emptied;		/* by frame: its page has left, and no other has come; written by who has it pinned (7) */
 
@@ -186,6 +194,7 @@ ebb_lsn_of(int buf_id)
 extern uint64 ebb_queue_length(void);
 extern int	ebb_queue_target(void);
 extern void ebb_queue_push(int buf_id);
+extern void ebb_uncount_ring(int buf_id);
 extern int	ebb_queue_pop(void);
 extern int	ebb_queue_peek(uint64 *position);
 extern void ebb_rescue(int buf_id);
@@ -194,16 +203,19 @@ extern bool ebb_not_taken(int buf_id);
 /* ---- ring.c ---- */
 
 extern bool ebb_asked;
+extern bool ebb_for_ring;
 
 extern void ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag);
 extern uint64 ebb_ring_length(void);
+extern bool ebb_ring_is_stuck(void);
 extern uint64 ebb_ring_drain(uint64 old);
 
 /* ---- pages.c ---- */
 
 extern uint64 ebb_number_of(const BufferTag *tag);
-extern void ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring);
+extern void ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool of_ring, bool by_ring);
 extern void ebb_page_gone(int buf_id, bool evicted);
+extern void ebb_report_page(int buf_id);
 extern void ebb_compare_frame(int buf_id, bool by_ring);
 extern void ebb_resync(void);
 

@@ -97,6 +97,38 @@ queue_stray(int buf_id, uint32 state)
 }
 
 /*
+ * True if nothing is to be done for the page of a ring: its process has hit it at most, which never makes the count more than 1,
+ * or others have (16). Then the page is the policy's, and its count stays until the next look, so that the ring lets go of it.
+ * What a ring has read and left behind leaves before the pages that the policy would name; what it has written may be of use.
+ */
+static bool
+is_of_ring(int buf_id, uint32 state)
+{
+	bool		is_fresh = (ebb_state[buf_id] & EBB_FRESH) != 0;
+
+	if (!(ebb_state[buf_id] & EBB_RING) || !(state & BM_TAG_VALID))
+		return false;
+	ebb_state[buf_id] &= ~EBB_FRESH;
+	if (BUF_STATE_GET_USAGECOUNT(state) > 1)
+	{
+		if (ebb_state[buf_id] & EBB_UNREPORTED)
+			ebb_report_page(buf_id);
+		else
+			ebb_state[buf_id] &= ~EBB_RING;
+	}
+	else if (!is_fresh && (state & BM_DIRTY))
+	{
+		ebb_state[buf_id] &= ~EBB_RING;
+		ebb_uncount_ring(buf_id);
+		return false;
+	}
+	else if (!is_fresh && BUF_STATE_GET_REFCOUNT(state) == 0 && ebb_queue_length() < EBB_QUEUE_SLOTS - 1 &&
+			 __atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED)
+		ebb_queue_push(buf_id);
+	return true;
+}
+
+/*
  * True if the frame may have another page than the policy has there. The event of a new page may be under way; if the next
  * look finds the same, there was none, and the frame is compared (10).
  */
@@ -203,7 +235,7 @@ harvest_frame(int buf_id)
 		queue_stray(buf_id, state);
 		return;
 	}
-	if (!take_hits(buf_id, &state, &usage, &written))
+	if (is_of_ring(buf_id, state) || !take_hits(buf_id, &state, &usage, &written))
 		return;
 	if (!(state & BM_TAG_VALID))
 	{
@@ -217,6 +249,12 @@ harvest_frame(int buf_id)
 	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), BM_MAX_USAGE_COUNT);
 	written |= (ebb_state[buf_id] & EBB_OWED_WRITE) && (state & BM_DIRTY);
 	ebb_state[buf_id] &= EBB_OWED_WRITE - 1;
+	if (usage > 0 && (ebb_state[buf_id] & EBB_UNREPORTED))
+	{
+		ebb_report_page(buf_id);
+		if (!ebb_works())
+			return;
+	}
 	if (usage > 0)
 		collect_hit(buf_id, usage, written);
 	note_writes(buf_id, state, usage, written);
@@ -253,7 +291,8 @@ harvest_sample(int buf_id)
 	bool		written;
 
 	/* Anything else than hits is for the harvest. */
-	if (ebb_page[buf_id] != ebb_number_of(&buf->tag) || __atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_TAKEN ||
+	if (ebb_page[buf_id] != ebb_number_of(&buf->tag) || (ebb_state[buf_id] & EBB_RING) ||
+		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_TAKEN ||
 		!(pg_atomic_read_u32(&buf->state) & BM_TAG_VALID) || !take_hits(buf_id, &state, &usage, &written))
 		return;
 	if (usage > 0 || written)

@@ -54,7 +54,8 @@ clean_hook(int *buf_id)
 static bool
 ring_hook(BufferAccessStrategyType type)
 {
-	return ebb_bypasses_ring(type);
+	ebb_for_ring = !ebb_bypasses_ring(type);
+	return !ebb_for_ring;
 }
 
 static void *

@@ -15,17 +15,11 @@ class_of(const BufferTag *tag)
 	return class == 0 ? 1 : class;
 }
 
-static inline uint64
-number_of(uint32 class, const BufferTag *tag)
-{
-	return (uint64) class << 32 | tag->blockNum;
-}
-
 /* The number of a page (8). */
 uint64
 ebb_number_of(const BufferTag *tag)
 {
-	return number_of(class_of(tag), tag);
+	return (uint64) class_of(tag) << 32 | tag->blockNum;
 }
 
 /*
@@ -33,7 +27,7 @@ ebb_number_of(const BufferTag *tag)
  * that page and hits belong together.
  */
 static bool
-take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
+take_hits_of(int buf_id, const BufferTag *tag, bool of_ring, uint32 *usage, bool *written)
 {
 	BufferDesc *buf = GetBufferDescriptor(buf_id);
 	uint32		state = LockBufHdr(buf);
@@ -42,7 +36,13 @@ take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
 	*usage = 0;
 	*written = false;
 	if (same)
+	{
+		uint32		count = state & BUF_USAGECOUNT_MASK;
+
 		*usage = ebb_take_hits_locked(buf_id, &state, written);
+		if (of_ring)
+			state |= count;
+	}
 	UnlockBufHdr(buf, state);
 	return same;
 }
@@ -51,10 +51,14 @@ take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
 void
 ebb_page_gone(int buf_id, bool evicted)
 {
+	bool		of_ring = (ebb_state[buf_id] & EBB_RING) != 0;
+
 	if (!(ebb_state[buf_id] & EBB_KNOWN))
 		return;
 	ebb_state[buf_id] = 0;
-	if (evicted)
+	if (evicted && of_ring)
+		EBB_CALL(ebbpool_policy_dropped(ebb_shared->policy, buf_id));
+	else if (evicted)
 		EBB_CALL(ebbpool_policy_evicted(ebb_shared->policy, buf_id));
 	else
 	{
@@ -64,16 +68,13 @@ ebb_page_gone(int buf_id, bool evicted)
 	}
 }
 
-/*
- * Replaces the page of a frame in the order that the policy expects (7).
- */
+/* Replaces the page of a frame in the order that the policy expects (7). */
 static void
-replace(int buf_id, bool evicted, uint32 class, const BufferTag *tag, bool written, bool by_ring)
+replace(int buf_id, bool evicted, uint64 number, bool written)
 {
-	uint64		number = number_of(class, tag);
 	int32_t		evict_first;
 
-	EBB_CALL(ebbpool_policy_miss(ebb_shared->policy, number, class, written ? EBBPOOL_WRITE : EBBPOOL_READ,
+	EBB_CALL(ebbpool_policy_miss(ebb_shared->policy, number, (uint32) (number >> 32), written ? EBBPOOL_WRITE : EBBPOOL_READ,
 								 &evict_first));
 	ebb_page_gone(buf_id, evicted);
 	if (!ebb_works())
@@ -83,18 +84,38 @@ replace(int buf_id, bool evicted, uint32 class, const BufferTag *tag, bool writt
 	ebb_page[buf_id] = number;
 	/* By the free list or a ring: the victim in the queue was the page before. */
 	ebb_rescue(buf_id);
-	ebb_followed_read(number, tag, written, by_ring);
+}
+
+/* The page that a ring has put there is hit, so the policy is to have it (16). */
+void
+ebb_report_page(int buf_id)
+{
+	replace(buf_id, true, ebb_page[buf_id], (ebb_state[buf_id] & EBB_DIRTY) != 0);
+}
+
+/* A ring has replaced its page again (16). */
+static void
+cycle(int buf_id, uint64 number, bool written)
+{
+	ebb_shared->counters.unreported++;
+	ebb_page[buf_id] = number;
+	ebb_state[buf_id] = (ebb_state[buf_id] & (EBB_KNOWN | EBB_DIRTY)) | EBB_UNREPORTED;
+	ebb_rescue(buf_id);
+	if (!written || (ebb_state[buf_id] & EBB_DIRTY))
+		return;
+	ebb_state[buf_id] |= EBB_DIRTY;
+	EBB_CALL(ebbpool_policy_wrote(ebb_shared->policy, buf_id));
 }
 
 /* A page has come into a buffer, where another one was or none. */
 void
-ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
+ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool of_ring, bool by_ring)
 {
-	uint32		class = class_of(tag);
-	uint64		number = number_of(class, tag);
+	uint64		number = ebb_number_of(tag);
 	uint32		usage;
 	bool		written;
 	bool		there;
+	bool		in_place;
 
 	/* From 16 on a process may have taken several for one question. */
 	if (ebb_not_taken(buf_id))
@@ -105,18 +126,33 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
 		ebb_state[buf_id] &= ~EBB_SUSPECT;
 		return;
 	}
-	there = take_hits_of(buf_id, tag, &usage, &written);
+	in_place = by_ring && (ebb_state[buf_id] & EBB_RING);
+	of_ring |= in_place;
+	there = take_hits_of(buf_id, tag, of_ring, &usage, &written);
 	/* Without hooks: the buffer turned out to be in use, or the page is not there yet and the harvest will find it (10). */
-	if (!there && ebb_shared->attach == EBB_REDIRECT)
+	if (!there && ebb_shared->attach == EBB_REDIRECT && !of_ring)
 	{
-		/* A ring has few buffers: its page came, and has left for another one by now. */
 		if (by_ring)
 			ebb_followed_read(number, tag, false, true);
 		return;
 	}
-	replace(buf_id, had_page, class, tag, written, by_ring);
+	/* A ring has few buffers: its page came, and may have left for another one by now. */
+	if (in_place && usage < 2)
+		cycle(buf_id, number, written);
+	else
+		replace(buf_id, had_page, number, written);
+	if (!ebb_works())
+		return;
+	ebb_followed_read(number, tag, written, by_ring);
+	if (of_ring)
+	{
+		/* Its hits are for the next look. */
+		if (usage < 2)
+			ebb_state[buf_id] |= EBB_RING | EBB_FRESH;
+		return;
+	}
 	/* The admission itself has raised the usage count to 1 (6). */
-	if (usage > 1 && ebb_works())
+	if (usage > 1)
 	{
 		ebb_shared->counters.hits++;
 		ebb_followed_hit(buf_id, usage - 1, false);
@@ -141,7 +177,7 @@ ebb_compare_frame(int buf_id, bool by_ring)
 	if (!(state & BM_TAG_VALID))
 		ebb_page_gone(buf_id, false);
 	else
-		ebb_page_came(buf_id, true, &tag, by_ring);
+		ebb_page_came(buf_id, true, &tag, false, by_ring);
 }
 
 /* Events were lost: compares all frames. Nothing says whether a page that came was read through a ring. */

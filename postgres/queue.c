@@ -40,6 +40,17 @@ ebb_queue_push(int buf_id)
 	pg_atomic_write_u64(&ebb_shared->queue_tail, tail + 1);
 }
 
+/* The count of 1 that a ring has given a page makes it no victim of the server (16). */
+void
+ebb_uncount_ring(int buf_id)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint32		state = pg_atomic_read_u32(&buf->state);
+
+	if (BUF_STATE_GET_USAGECOUNT(state) == 1 && !(state & BM_LOCKED))
+		pg_atomic_compare_exchange_u32(&buf->state, &state, state - BUF_USAGECOUNT_ONE);
+}
+
 /* The next victim, or -1. */
 int
 ebb_queue_pop(void)
@@ -56,7 +67,11 @@ ebb_queue_pop(void)
 		if (!pg_atomic_compare_exchange_u64(&ebb_shared->queue_head, &head, head + 1))
 			continue;
 		if (__atomic_exchange_n(&ebb_mark[buf_id], EBB_TAKEN, __ATOMIC_ACQ_REL) == EBB_QUEUED)
+		{
+			if (__atomic_load_n(&ebb_state[buf_id], __ATOMIC_RELAXED) & EBB_RING)
+				ebb_uncount_ring(buf_id);
 			return buf_id;
+		}
 		__atomic_store_n(&ebb_mark[buf_id], EBB_NOT_QUEUED, __ATOMIC_RELEASE);
 		pg_atomic_fetch_add_u64(&ebb_shared->rescued, 1);
 	}

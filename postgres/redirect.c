@@ -17,6 +17,19 @@
 typedef BufferDesc *(*GetFunction) (BufferAccessStrategy strategy, uint32 *buf_state);
 typedef int (*InsertFunction) (BufferTag *tag, uint32 hash, int buf_id);
 
+/*
+ * A ring of buffers, as server 15 has it. No header of the server has it, so attaching compares it with a ring that the server
+ * makes.
+ */
+typedef struct Ring
+{
+	BufferAccessStrategyType type;
+	int			slots;
+	int			at;				/* the slot that served the last request */
+	bool		served_itself;	/* with the buffer that it had */
+	Buffer		buffers[FLEXIBLE_ARRAY_MEMBER];
+} Ring;
+
 static GetFunction original_get;
 static InsertFunction original_insert;
 
@@ -66,9 +79,39 @@ take_victim(uint32 *buf_state)
 	return NULL;
 }
 
+/* The slot of a ring that serves the next request. */
+static int
+next_slot(const Ring *ring)
+{
+	return ring->at + 1 < ring->slots ? ring->at + 1 : 0;
+}
+
+/* True if the server finds a buffer that it may replace in the ring: not one that others have hit. */
+static bool
+serves_itself(const Ring *ring)
+{
+	Buffer		buffer = ring->buffers[next_slot(ring)];
+	uint32		state;
+
+	if (buffer == InvalidBuffer)
+		return false;
+	state = pg_atomic_read_u32(&GetBufferDescriptor(buffer - 1)->state);
+	return BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) <= 1;
+}
+
+/* The next slot of the ring has a buffer from the policy now. */
+static void
+add_to_ring(Ring *ring, const BufferDesc *buf)
+{
+	ring->at = next_slot(ring);
+	ring->served_itself = false;
+	ring->buffers[ring->at] = BufferDescriptorGetBuffer(buf);
+}
+
 static BufferDesc *
 get_buffer(BufferAccessStrategy strategy, uint32 *buf_state)
 {
+	Ring	   *ring;
 	BufferDesc *buf = NULL;
 
 	if (!ebb_shared)
@@ -76,14 +119,16 @@ get_buffer(BufferAccessStrategy strategy, uint32 *buf_state)
 	pg_atomic_fetch_add_u64(&ebb_shared->redirected_gets, 1);
 	check_calls();
 	ebb_drain_long_ring();
-	/* The kind of a strategy is its first field. */
-	if (strategy != NULL && ebb_bypasses_ring(*(BufferAccessStrategyType *) strategy))
-		strategy = NULL;
-	ebb_asked = strategy == NULL;
-	/* A ring of a scan serves itself. */
-	if (strategy == NULL && !have_free_buffer())
+	ring = (Ring *) strategy;
+	if (ring && ebb_bypasses_ring(ring->type))
+		ring = NULL;
+	ebb_for_ring = ring != NULL;
+	ebb_asked = !ring || !serves_itself(ring);
+	if (ebb_asked && !have_free_buffer())
 		buf = take_victim(buf_state);
-	return buf ? buf : original_get(strategy, buf_state);
+	if (buf && ring)
+		add_to_ring(ring, buf);
+	return buf ? buf : original_get((BufferAccessStrategy) ring, buf_state);
 }
 
 /*
@@ -220,10 +265,25 @@ check_version(void)
 				 errhint("Build it again with \"postgres/build module\", or take ebbpool out of shared_preload_libraries.")));
 }
 
+/* A ring of the server has the fields that the module has them in. */
+static void
+check_ring(void)
+{
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	const Ring *ring = (const Ring *) strategy;
+
+	if (ring && (ring->type != BAS_BULKREAD || ring->slots != Min(NBuffers / 8, 256 * 1024 / BLCKSZ) || ring->at != 0 ||
+				 ring->served_itself || ring->buffers[0] != InvalidBuffer))
+		refuse("StrategyGetBuffer", "its rings of buffers are others");
+	if (strategy)
+		FreeAccessStrategy(strategy);
+}
+
 void
 ebb_attach_redirect(void)
 {
 	check_version();
+	check_ring();
 	original_insert = (InsertFunction) redirect("BufTableInsert", BufTableInsert, insert_tag);
 	original_get = (GetFunction) redirect("StrategyGetBuffer", StrategyGetBuffer, get_buffer);
 	ereport(LOG,

@@ -5,8 +5,9 @@
  */
 #include "ebbpool_pg.h"
 
-/* This process needed a buffer of no ring for the page that comes next. */
+/* This process needed a buffer of no ring for the page that comes next, and that buffer will be one of a ring. */
 bool		ebb_asked = false;
+bool		ebb_for_ring = false;
 
 uint64
 ebb_ring_length(void)
@@ -43,14 +44,20 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 {
 	uint64		position;
 	EbbEvent   *event;
+	bool		of_ring = ebb_for_ring;
 	bool		by_ring = had_page && !ebb_asked;
 
 	ebb_asked = false;
+	ebb_for_ring = false;
 	if (!pg_atomic_read_u32(&ebb_shared->active))
+	{
+		pg_atomic_fetch_add_u64(&ebb_shared->unseen, 1);
 		return;
+	}
 	if (!pg_atomic_read_u32(&ebb_shared->enabled))
 	{
 		/* The frames are compared when the policy is enabled again. */
+		pg_atomic_fetch_add_u64(&ebb_shared->unseen, 1);
 		ebb_followed_lost();
 		if (!pg_atomic_read_u32(&ebb_shared->events_lost))
 			lose_event();
@@ -72,10 +79,23 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 	event = &ebb_shared->ring[position % EBB_RING_SLOTS];
 	event->buf_id = buf_id;
 	event->had_page = had_page;
+	event->of_ring = of_ring;
 	event->by_ring = by_ring;
 	event->new_tag = *new_tag;
+#ifdef EBB_STALL_EVENT
+	/* For "postgres/check lost": as if its process were stopped for ever. */
+	if (position == EBB_STALL_EVENT)
+		return;
+#endif
 	pg_write_barrier();
 	pg_atomic_write_u64(&event->published, position + 1);
+}
+
+/* True if one event that is not published holds up all others, and the frames were compared since then. Under the lock. */
+bool
+ebb_ring_is_stuck(void)
+{
+	return pg_atomic_read_u64(&ebb_shared->ring_head) == ebb_shared->resynced_at && ebb_ring_length() >= EBB_RING_SLOTS;
 }
 
 /*
@@ -100,7 +120,7 @@ ebb_ring_drain(uint64 old)
 		if (pg_atomic_read_u64(&event->published) != at + 1)
 			break;
 		pg_read_barrier();
-		ebb_page_came(event->buf_id, event->had_page, &event->new_tag, event->by_ring);
+		ebb_page_came(event->buf_id, event->had_page, &event->new_tag, event->of_ring, event->by_ring);
 		/* From here on the slot may be used again. */
 		pg_memory_barrier();
 		pg_atomic_write_u64(&ebb_shared->ring_head, ++at);

@@ -158,7 +158,7 @@ define_details(void)
 	DefineCustomIntVariable("ebbpool.queue", "Victims named in advance; 0 for a 64th of the buffers, at least 32.", NULL,
 							&ebb_queue, 0, 0, EBB_QUEUE_SLOTS / 2, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("ebbpool.wait", "Whether a miss without a victim waits for the policy.",
-							 "Otherwise the clock sweep serves it.",
+							 "Otherwise the clock sweep serves it. With on, a process that is stopped while it has the policy's lock stops the server.",
 							 &ebb_wait, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("ebbpool.bypass_rings", "Whether large scans get their buffers from the policy.",
 							 "Otherwise they use a small ring of buffers, as without Ebbpool.",

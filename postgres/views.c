@@ -6,10 +6,14 @@
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#define COLUMNS 29
+#define COLUMNS 31
+
+/* Milliseconds for which a view waits for the policy's lock, which a stopped process may have for ever. */
+#define MOST_WAIT 100
 
 PG_FUNCTION_INFO_V1(ebbpool_counters);
 
@@ -49,9 +53,10 @@ add_state(Row *row)
 }
 
 static void
-add_counters(Row *row, const EbbCounters *counters)
+add_counters(Row *row, const EbbCounters *counters, bool is_exact)
 {
-	add_number(row, counters->events + ebb_ring_length());
+	add_number(row, counters->events + ebb_ring_length() + pg_atomic_read_u64(&ebb_shared->overflows) +
+			   pg_atomic_read_u64(&ebb_shared->unseen));
 	add_number(row, counters->victims);
 	add_number(row, pg_atomic_read_u64(&ebb_shared->fallbacks));
 	add_number(row, pg_atomic_read_u64(&ebb_shared->waits));
@@ -65,6 +70,7 @@ add_counters(Row *row, const EbbCounters *counters)
 	add_number(row, counters->dropped);
 	add_number(row, counters->found);
 	add_number(row, counters->strays);
+	add_number(row, counters->unreported);
 	add_number(row, pg_atomic_read_u64(&ebb_shared->cleaner_named));
 	add_number(row, pg_atomic_read_u64(&ebb_shared->overflows));
 	add_number(row, pg_atomic_read_u64(&ebb_shared->failures));
@@ -72,6 +78,20 @@ add_counters(Row *row, const EbbCounters *counters)
 	add_number(row, counters->combines);
 	add(row, Float8GetDatum(INSTR_TIME_GET_MILLISEC(counters->time)));
 	add_number(row, ebb_queue_length());
+	add(row, BoolGetDatum(is_exact));
+}
+
+static bool
+lock_some_time(void)
+{
+	for (int i = 0; i < MOST_WAIT; i++)
+	{
+		if (LWLockConditionalAcquire(ebb_shared->lock, LW_SHARED))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(1000);
+	}
+	return false;
 }
 
 void
@@ -87,6 +107,7 @@ ebbpool_counters(PG_FUNCTION_ARGS)
 {
 	TupleDesc	descriptor;
 	Row			row = {{0}, {0}, 0};
+	bool		is_exact;
 
 	if (!ebb_shared)
 		ereport(ERROR,
@@ -95,10 +116,11 @@ ebbpool_counters(PG_FUNCTION_ARGS)
 				 errhint("Add ebbpool to shared_preload_libraries, set ebbpool.attach to hooks or redirect, and restart the server.")));
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
 		ebb_refuse_other_version();
-	LWLockAcquire(ebb_shared->lock, LW_SHARED);
+	is_exact = lock_some_time();
 	add_state(&row);
-	add_counters(&row, &ebb_shared->counters);
-	LWLockRelease(ebb_shared->lock);
+	add_counters(&row, &ebb_shared->counters, is_exact);
+	if (is_exact)
+		LWLockRelease(ebb_shared->lock);
 	Assert(row.length == COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls)));
 }
