@@ -57,6 +57,10 @@
  */
 #include "advise.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -101,6 +105,10 @@ region_size(void)
 		if (of_policy == 0)
 			ereport(FATAL, (errmsg("ebbpool: no policy \"%s\" for %d buffers: %s", ebb_policy, NBuffers, ebbpool_error_message())));
 		size = Max(of_policy, Max(ebb_policy_size("ebb"), ebb_policy_size("ebb:begin=ebb")));
+#ifdef __GLIBC__
+		/* Each of them was made to learn its size. What they took would stay the postmaster's, and of all its children. */
+		malloc_trim(0);
+#endif
 	}
 	return size;
 }
