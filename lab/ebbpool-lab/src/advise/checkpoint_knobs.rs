@@ -93,9 +93,10 @@ impl Advisor<'_> {
         let covered: Vec<Duration> = intervals.iter().copied().filter(is_covered).collect();
         match (covered.len(), intervals.get(1)) {
             (0 | 1, Some(next)) => Err(format!(
-                "the trace covers {}, and two intervals of {} minutes are needed",
+                "the trace covers {}, and two intervals of {} minutes, the next above {}, are needed",
                 duration(rate.seconds),
-                next.as_secs() / 60
+                next.as_secs() / 60,
+                duration(present.as_secs_f64())
             )),
             (0 | 1, None) => Err(format!("there is none above {}", CheckpointSchedule::every(present))),
             _ => Ok((rate, covered)),
