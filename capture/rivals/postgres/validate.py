@@ -293,9 +293,9 @@ class Session:
         return dict(zip(("reads", "backends"), map(int, found.split("|"))))
 
 
-def run_benchmark(server: Server, workload: Workload, transactions: int, clients: int = 8) -> str:
+def run_benchmark(server: Server, workload: Workload, transactions: int, clients: int = 8, seed: int = 42) -> str:
     """`transactions` are those of each client."""
-    words = ["-n", "-c", str(clients), "-j", "2", "-t", str(transactions), "--random-seed=42"]
+    words = ["-n", "-c", str(clients), "-j", "2", "-t", str(transactions), f"--random-seed={seed}"]
     for number, (weight, script) in enumerate(workload.scripts):
         path = server.directory / f"{workload.name}-{number}.sql"
         path.write_text(script + "\n")
