@@ -54,4 +54,4 @@ pub use rights::{Ahead, ignore_stops, keep_rights_for};
 pub use session::{CaptureProgress, CaptureSource, End, EventStream, Limits, OtherCost, Runs, SessionReport, capture};
 pub use target::{Mapping, Process, mapping};
 pub use trace_file::{CaptureOutputs, CapturedTrace, NamedObject, WrittenCapture, facts_path};
-pub use written::{CountedWrites, KernelFiles, WriteCounters, WrittenBytes, WrittenDevice};
+pub use written::{CountedWrites, KernelFiles, ProcessBytes, ReadBytes, WriteCounters, WrittenBytes, WrittenDevice};

@@ -11,7 +11,7 @@ use crate::error::CaptureError;
 use crate::event::ALL_PAGES;
 use crate::recorder::CaptureBuffer;
 use crate::target::Process;
-use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
+use crate::written::{CountedWrites, ReadBytes, WriteCounters, WrittenBytes};
 
 /// How often waiting events are read.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -134,12 +134,12 @@ pub trait CaptureSource {
         calibrate()
     }
 
-    /// The kernel's counters of what the target and the device below its files have written.
+    /// The kernel's counters of what the target and the device below its files have written, and of what the target has read.
     fn write_counters(&self) -> WriteCounters {
         WriteCounters::default()
     }
 
-    /// What the events so far say that the target has written.
+    /// What the events so far say that the target has written and read.
     fn counted_writes(&self) -> CountedWrites {
         CountedWrites::default()
     }
@@ -252,6 +252,8 @@ pub struct SessionReport {
     pub others: Vec<OtherCost>,
     /// What the target and the device below its files wrote meanwhile.
     pub written: WrittenBytes,
+    /// What the target read meanwhile.
+    pub read: ReadBytes,
 }
 
 /// Counters at the start of an interval.
@@ -373,7 +375,9 @@ pub fn capture(
     session.drain(at_last);
     let unread = session.unread();
     session.apply_sample();
-    let counted = session.source.counted_writes();
+    let mut counted = session.source.counted_writes();
+    // The kernel counts all pages.
+    counted.read_page_bytes = counted.read_page_bytes.filter(|_| session.sample == 1.0);
     let report = SessionReport {
         end,
         time,
@@ -387,6 +391,7 @@ pub fn capture(
         overhead_of_others,
         others,
         written: WrittenBytes::between(&before, &after, counted, time),
+        read: ReadBytes::between(&before, &after, counted),
     };
     Ok((session.recorder, report))
 }

@@ -1,9 +1,10 @@
-//! What a target and the device below its files write, by the kernel's own counters.
+//! What a target and the device below its files write and read, by the kernel's own counters.
 //!
 //! The counters are sampled when a capture begins and when it ends. `write_bytes` of `/proc/PID/io` counts the bytes of pages
 //! that a process made dirty in the page cache, each once until the kernel writes it; that of a parent contains those of
 //! children that have ended and for whose end it has asked. `cancelled_write_bytes` are those that never reach a device, because their
-//! file was truncated or removed before.
+//! file was truncated or removed before. `read_bytes` are those that the process made a device read: a read that the kernel's cache
+//! answers has none.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,12 +21,21 @@ const SECTOR: u64 = 512;
 /// Counters of the kernel at one moment. What cannot be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounters {
-    /// Bytes that the target's processes have sent to files.
-    pub processes: Option<u64>,
+    /// Bytes of the target's processes.
+    pub processes: Option<ProcessBytes>,
     /// The position up to which the target's log is written, in bytes.
     pub log_position: Option<u64>,
     /// The block device below the target's files, and the bytes that it has taken.
     pub device: Option<WrittenDevice>,
+}
+
+/// Bytes of processes by the kernel's count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessBytes {
+    /// Bytes that they have sent to files.
+    pub written: u64,
+    /// Bytes that devices have read for them.
+    pub read: u64,
 }
 
 /// A block device, and the bytes that it has taken.
@@ -44,6 +54,8 @@ pub struct CountedWrites {
     pub page_bytes: Option<u64>,
     /// Bytes that were written to logs and journals.
     pub log_bytes: Option<u64>,
+    /// Bytes of pages that were read, by the device or by the kernel's cache.
+    pub read_page_bytes: Option<u64>,
 }
 
 /// What was written in the seconds of a capture: the object `written` of the file of facts. What is not counted is `None`.
@@ -61,10 +73,32 @@ pub struct WrittenBytes {
     pub device: Option<WrittenDevice>,
 }
 
+/// What was read in the seconds of a capture: the object `read` of the file of facts. What is not counted is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReadBytes {
+    /// Bytes of pages that the target read, by its own count: what the kernel's cache answered is among them.
+    pub page_bytes: Option<u64>,
+    /// Bytes that devices read for its processes.
+    pub process_bytes: Option<u64>,
+}
+
+/// By how much a counter grew, unless it is missing or was set back.
+fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after?.checked_sub(before?)
+}
+
+impl ReadBytes {
+    /// What was read between two moments.
+    pub fn between(before: &WriteCounters, after: &WriteCounters, counted: CountedWrites) -> ReadBytes {
+        let read = |counters: &WriteCounters| counters.processes.map(|processes| processes.read);
+        ReadBytes { page_bytes: counted.read_page_bytes, process_bytes: grown(read(before), read(after)) }
+    }
+}
+
 impl WrittenBytes {
     /// What was written between two moments, `time` apart.
     pub fn between(before: &WriteCounters, after: &WriteCounters, counted: CountedWrites, time: Duration) -> WrittenBytes {
-        let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        let written = |counters: &WriteCounters| counters.processes.map(|processes| processes.written);
         let device = after.device.as_ref().and_then(|after| {
             let before = before.device.as_ref().filter(|it| it.name == after.name)?;
             Some(WrittenDevice { name: after.name.clone(), bytes: after.bytes.checked_sub(before.bytes)? })
@@ -74,7 +108,7 @@ impl WrittenBytes {
             seconds: time.as_secs_f64(),
             page_bytes: counted.page_bytes,
             log_bytes: counted.log_bytes.or(log),
-            process_bytes: grown(before.processes, after.processes),
+            process_bytes: grown(written(before), written(after)),
             device,
         }
     }
@@ -96,16 +130,19 @@ impl Default for KernelFiles {
 }
 
 impl KernelFiles {
-    /// The bytes that these processes have sent to files; `None` if the first cannot be looked at. One of the others that
-    /// has ended meanwhile is in its parent's counter.
-    pub fn written_by(&self, processes: &[Process]) -> Option<u64> {
-        let written = |process: &Process| {
+    /// The bytes of these processes; `None` if the first cannot be looked at. One of the others that has ended meanwhile is in its
+    /// parent's counters.
+    pub fn bytes_of(&self, processes: &[Process]) -> Option<ProcessBytes> {
+        let bytes = |process: &Process| {
             let file = self.processes.join(process.0.to_string()).join("io");
-            written_bytes(&fs::read_to_string(file).ok()?)
+            process_bytes(&fs::read_to_string(file).ok()?)
         };
         let (first, others) = processes.split_first()?;
-        let others: u64 = others.iter().filter_map(written).sum();
-        Some(written(first)? + others)
+        let sum = |all: ProcessBytes, one: ProcessBytes| ProcessBytes {
+            written: all.written + one.written,
+            read: all.read + one.read,
+        };
+        Some(others.iter().filter_map(bytes).fold(bytes(first)?, sum))
     }
 
     /// The block device with this number, as `stat` has it, and the bytes that it has taken. `None` for file systems that are on no
@@ -124,14 +161,14 @@ impl KernelFiles {
     }
 }
 
-/// The bytes that a process has sent to files, by the text of `/proc/PID/io`.
-fn written_bytes(text: &str) -> Option<u64> {
+/// The bytes of a process, by the text of `/proc/PID/io`.
+fn process_bytes(text: &str) -> Option<ProcessBytes> {
     let field = |name: &str| -> Option<u64> {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse().ok()
     };
     let cancelled = field("cancelled_write_bytes:").unwrap_or(0);
-    Some(field("write_bytes:")?.saturating_sub(cancelled))
+    Some(ProcessBytes { written: field("write_bytes:")?.saturating_sub(cancelled), read: field("read_bytes:")? })
 }
 
 /// The sectors that a device has taken, by the text of its `stat`: the seventh number (`Documentation/block/stat.rst`).
@@ -149,11 +186,11 @@ mod tests {
         (root, files)
     }
 
-    fn io(files: &KernelFiles, process: i32, written: u64, cancelled: u64) {
+    fn io(files: &KernelFiles, process: i32, read: u64, written: u64, cancelled: u64) {
         let directory = files.processes.join(process.to_string());
         fs::create_dir_all(&directory).expect("a directory");
         let text = format!(
-            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: {written}\ncancelled_write_bytes: {cancelled}\n"
+            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 1\nread_bytes: {read}\nwrite_bytes: {written}\ncancelled_write_bytes: {cancelled}\n"
         );
         fs::write(directory.join("io"), text).expect("a file");
     }
@@ -161,18 +198,18 @@ mod tests {
     #[test]
     fn processes_are_added_up_and_those_that_have_ended_are_in_their_parent() {
         let (_root, files) = files();
-        io(&files, 10, 8192, 0);
-        io(&files, 11, 4096, 0);
+        io(&files, 10, 512, 8192, 0);
+        io(&files, 11, 1024, 4096, 0);
         let all = [10, 11, 12].map(Process);
-        assert_eq!(files.written_by(&all), Some(12_288));
+        assert_eq!(files.bytes_of(&all), Some(ProcessBytes { written: 12_288, read: 1536 }));
         // 11 ends, and its parent takes its counter.
         fs::remove_dir_all(files.processes.join("11")).expect("removed");
-        io(&files, 10, 20_480, 4096);
-        assert_eq!(files.written_by(&all), Some(16_384));
-        assert_eq!(files.written_by(&[Process(99)]), None);
-        assert_eq!(files.written_by(&[]), None);
+        io(&files, 10, 1536, 20_480, 4096);
+        assert_eq!(files.bytes_of(&all), Some(ProcessBytes { written: 16_384, read: 1536 }));
+        assert_eq!(files.bytes_of(&[Process(99)]), None);
+        assert_eq!(files.bytes_of(&[]), None);
         fs::write(files.processes.join("10/io"), "wchar: 7\n").expect("a file");
-        assert_eq!(files.written_by(&all), None);
+        assert_eq!(files.bytes_of(&all), None);
     }
 
     #[test]
@@ -194,19 +231,21 @@ mod tests {
 
     #[test]
     fn bytes_are_those_between_two_moments() {
-        let counters = |processes, log_position, name: &str, bytes| WriteCounters {
-            processes,
+        let counters = |written: Option<u64>, log_position, name: &str, bytes| WriteCounters {
+            processes: written.map(|written| ProcessBytes { written, read: 2 * written }),
             log_position,
             device: Some(WrittenDevice { name: name.into(), bytes }),
         };
         let before = counters(Some(100), Some(50), "vda", 512);
         let time = Duration::from_millis(2500);
-        let counted = CountedWrites { page_bytes: Some(8192), log_bytes: None };
+        let counted = CountedWrites { page_bytes: Some(8192), log_bytes: None, read_page_bytes: Some(9000) };
         let after = counters(Some(300), Some(90), "vda", 2048);
         let found = WrittenBytes::between(&before, &after, counted, time);
         assert_eq!((found.seconds, found.page_bytes), (2.5, Some(8192)));
         assert_eq!((found.log_bytes, found.process_bytes), (Some(40), Some(200)));
         assert_eq!(found.device.map(|device| device.bytes), Some(1536));
+        let read = ReadBytes::between(&before, &after, counted);
+        assert_eq!(read, ReadBytes { page_bytes: Some(9000), process_bytes: Some(400) });
         // Nothing is made up where a counter is missing or was set back, or where the file system has moved.
         let after = counters(None, Some(10), "vdb", 2048);
         let found = WrittenBytes::between(&before, &after, CountedWrites::default(), time);
@@ -222,8 +261,9 @@ mod tests {
     fn this_process_and_its_device_are_found() {
         let files = KernelFiles::default();
         // Containers may hide either.
-        if let Some(before) = files.written_by(&[Process::current()]) {
-            assert!(files.written_by(&[Process::current()]) >= Some(before));
+        if let Some(before) = files.bytes_of(&[Process::current()]) {
+            let after = files.bytes_of(&[Process::current()]).expect("counters");
+            assert!(after.written >= before.written && after.read >= before.read);
         }
         if let Some(device) = files.device_below(Path::new(".")) {
             assert!(!device.name.is_empty() && device.bytes > 0);

@@ -20,7 +20,7 @@ use ebbpool_capture::{
     Steps, WrittenBytes, WrittenCapture, capture as run_capture, facts_path, ignore_stops, keep_rights_for,
 };
 use ebbpool_cost::escaped;
-use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
+use ebbpool_lab::advise::{MeasuredDevice, MeasuredReads, MeasuredWrites};
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::{AdviseRequest, AsymmetrySpec, MemorySize, PolicySpec, PricingRequest, Warmup};
 use serde_json::{Map, Value, json};
@@ -388,6 +388,7 @@ fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
         "event_ns": Some(cost.captured).filter(|time| !time.is_zero()).map(|time| time.as_nanos() as u64),
         "pace": pace,
         "written": report.written,
+        "read": report.read,
     });
     match facts {
         Value::Object(facts) => facts,
@@ -494,6 +495,7 @@ fn measured(captured: &Capture) -> MeasuredWrites {
     let device = device.as_ref();
     measured.device = device.map(|it| MeasuredDevice::new(&it.name, it.bytes));
     measured.references = Some((recorder.len() + recorder.resident_references()) as u64);
+    measured.read = MeasuredReads::new(report.read.page_bytes, report.read.process_bytes);
     let events = (report.events + report.lost).max(1);
     measured.lost = report.lost as f64 / events as f64;
     measured
@@ -553,7 +555,7 @@ mod tests {
     use std::time::Duration;
 
     use clap::Parser;
-    use ebbpool_capture::WrittenDevice;
+    use ebbpool_capture::{ReadBytes, WrittenDevice};
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -581,6 +583,7 @@ mod tests {
                     process_bytes: Some(4096),
                     device: Some(WrittenDevice { name: "sda".into(), bytes: 12288 }),
                 },
+                read: ReadBytes { page_bytes: Some(16384), process_bytes: Some(4096) },
             },
             cost: EventCost {
                 captured: Duration::ZERO,

@@ -7,6 +7,7 @@
 mod advisor;
 mod assumptions;
 mod breakeven;
+mod cached;
 mod checkpoint_knobs;
 mod clock;
 mod html;
@@ -34,12 +35,13 @@ use crate::numbers::Number;
 pub use crate::error::AdviseError;
 pub use crate::knee::Knee;
 pub use breakeven::BreakEven;
+pub use cached::CachedReads;
 pub use clock::{ArrivalRate, ClockSource};
 pub use html::{AdvicePageParts, report_page};
 pub use knobs::ServerSetting;
 pub use life::{LifeAnswer, WritesByCause};
 pub use load::SystemLoad;
-pub use measured::{MeasuredDay, MeasuredDevice, MeasuredWrites};
+pub use measured::{MeasuredDay, MeasuredDevice, MeasuredReads, MeasuredWrites};
 pub use notes::{AdviceNote, NoteKind};
 pub use paragraphs::{AdviceParagraph, AdviceTable};
 pub use question::{AdviceQuestion, QuestionKind};
@@ -117,6 +119,9 @@ pub struct Advice {
     pub asymmetry: Number,
     /// How fast references arrive.
     pub arrivals: Option<ArrivalRate>,
+    /// The reads that the kernel's cache answered while the trace was captured; null if they were few, or were not counted. Bills and
+    /// `busy_share` leave this share of all reads out.
+    pub cached_reads: Option<CachedReads>,
     /// When all dirty pages are written, in every system of the advice, as `--checkpoints` spells it.
     pub checkpoints: Option<String>,
     /// The policy to take, and its memory.

@@ -229,7 +229,7 @@ impl CaptureSource for MysqlSource {
         let process = self.server.process;
         let kernel = KernelFiles::default();
         WriteCounters {
-            processes: kernel.written_by(&process.descendants()),
+            processes: kernel.bytes_of(&process.descendants()),
             log_position: None,
             device: kernel.device_below(Path::new(&process.path("cwd"))),
         }

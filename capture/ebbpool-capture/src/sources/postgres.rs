@@ -48,8 +48,9 @@ pub struct PostgresSource {
     /// The server.
     pub server: PostgresServer,
     decoder: PostgresDecoder,
-    /// Bytes of a page, where the build shows when a page is written.
-    flushed_page_bytes: Option<u64>,
+    page_bytes: u64,
+    /// True if the build shows when a page is written.
+    shows_flushes: bool,
     /// True if the build shows which requests hit.
     shows_hits: bool,
     arch: Arch,
@@ -80,7 +81,8 @@ impl PostgresSource {
         Ok(PostgresSource {
             server,
             decoder: PostgresDecoder::new(major),
-            flushed_page_bytes: shows_flushes.then_some(page_bytes),
+            page_bytes,
+            shows_flushes,
             shows_hits,
             arch: Arch::THIS,
             directory,
@@ -330,7 +332,7 @@ impl CaptureSource for PostgresSource {
         let kernel = KernelFiles::default();
         let directory = process.directory("cwd").ok();
         WriteCounters {
-            processes: kernel.written_by(&process.descendants()),
+            processes: kernel.bytes_of(&process.descendants()),
             log_position: directory.and_then(|directory| log_position(&directory, "pg_wal")),
             device: kernel.device_below(Path::new(&process.path("cwd"))),
         }
@@ -340,7 +342,13 @@ impl CaptureSource for PostgresSource {
     fn counted_writes(&self) -> CountedWrites {
         let counts = self.decoder.counts;
         let pages = counts.flushes + counts.extensions;
-        CountedWrites { page_bytes: self.flushed_page_bytes.map(|bytes| pages * bytes), log_bytes: None }
+        // What is neither in the buffer nor new is read.
+        let reads = self.shows_hits.then(|| counts.requests.saturating_sub(counts.hits + counts.extensions));
+        CountedWrites {
+            page_bytes: self.shows_flushes.then_some(pages * self.page_bytes),
+            log_bytes: None,
+            read_page_bytes: reads.map(|reads| reads * self.page_bytes),
+        }
     }
 
     fn hits(&self) -> Option<(u64, u64)> {

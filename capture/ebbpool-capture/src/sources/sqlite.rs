@@ -488,7 +488,7 @@ impl CaptureSource for SqliteSource {
         let database = files.iter().find(is_database);
         let below = database.map_or_else(|| self.process.path("cwd"), |file| file.link.clone());
         WriteCounters {
-            processes: kernel.written_by(&[self.process]),
+            processes: kernel.bytes_of(&[self.process]),
             log_position: None,
             device: kernel.device_below(Path::new(&below)),
         }
@@ -499,6 +499,7 @@ impl CaptureSource for SqliteSource {
         CountedWrites {
             page_bytes: self.shows_writes.then_some(counts.database_bytes),
             log_bytes: self.shows_writes.then_some(counts.log_bytes),
+            read_page_bytes: None,
         }
     }
 

@@ -520,7 +520,7 @@ impl CaptureSource for ProcessSource {
     }
 
     fn write_counters(&self) -> WriteCounters {
-        WriteCounters { processes: KernelFiles::default().written_by(&self.followed_processes()), ..WriteCounters::default() }
+        WriteCounters { processes: KernelFiles::default().bytes_of(&self.followed_processes()), ..WriteCounters::default() }
     }
 
     fn event_cost(&self) -> Result<EventCost, CaptureError> {

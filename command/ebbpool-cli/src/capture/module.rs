@@ -67,6 +67,9 @@ fn written_pages(major: u32) -> &'static str {
     }
 }
 
+/// Pages that were not in the buffer, from the device or from the kernel's cache.
+const READ_PAGES: &str = "select sum(blks_read) from pg_catalog.pg_stat_database";
+
 const DATABASES: &str = "select jsonb_agg(jsonb_build_array(oid, datname, datallowconn)) from pg_catalog.pg_database";
 
 /// The relations of a database: file, kind, name, and pages at the latest `VACUUM` or `ANALYZE`.
@@ -270,6 +273,8 @@ pub(super) struct ModuleSource {
     process: Option<Process>,
     /// Pages that it has written: at the beginning, and at the latest look.
     written: Cell<[Option<f64>; 2]>,
+    /// Pages that it has read, likewise.
+    read: Cell<[Option<f64>; 2]>,
 }
 
 fn failed(what: String) -> CaptureError {
@@ -320,6 +325,7 @@ impl ModuleSource {
             // A socket may lead into a container whose processes have other numbers here.
             process: server.filter(|server| server.command().is_some_and(|name| name == "postgres")),
             written: Cell::default(),
+            read: Cell::default(),
             seen: Rc::new(RefCell::new(Seen {
                 session,
                 statement: format!("select lost, filled, spent_us, more, requests from {schema}.ebbpool_requests()"),
@@ -403,17 +409,21 @@ impl CaptureSource for ModuleSource {
     }
 
     fn counted_writes(&self) -> CountedWrites {
-        let [first, latest] = self.written.get();
-        let pages = first.zip(latest).map(|(first, latest)| (latest - first).max(0.0) as u64);
-        CountedWrites { page_bytes: pages.map(|pages| pages * self.page_size), log_bytes: None }
+        let bytes = |[first, latest]: [Option<f64>; 2]| {
+            let pages = (latest? - first?).max(0.0) as u64;
+            Some(pages * self.page_size)
+        };
+        CountedWrites { page_bytes: bytes(self.written.get()), log_bytes: None, read_page_bytes: bytes(self.read.get()) }
     }
 
     fn write_counters(&self) -> WriteCounters {
         let kernel = KernelFiles::default();
-        let pages = self.number(written_pages(self.major));
-        self.written.set([self.written.get()[0].or(pages), pages]);
+        for (pages, statement) in [(&self.written, written_pages(self.major)), (&self.read, READ_PAGES)] {
+            let number = self.number(statement);
+            pages.set([pages.get()[0].or(number), number]);
+        }
         WriteCounters {
-            processes: self.process.and_then(|process| kernel.written_by(&process.descendants())),
+            processes: self.process.and_then(|process| kernel.bytes_of(&process.descendants())),
             log_position: self.number(LOG).map(|bytes| bytes as u64),
             device: self.process.and_then(|_| kernel.device_below(Path::new(&self.data))),
         }

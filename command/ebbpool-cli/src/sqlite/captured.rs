@@ -214,7 +214,7 @@ impl CaptureSource for InsideSqlite {
 
     fn counted_writes(&self) -> CountedWrites {
         let [database, log, _] = self.ring.as_ref().map_or([0; 3], |ring| ring.written());
-        CountedWrites { page_bytes: Some(database), log_bytes: Some(log) }
+        CountedWrites { page_bytes: Some(database), log_bytes: Some(log), read_page_bytes: None }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The course of an advice: from a request to its answer.
 
-use ebbpool_cost::Asymmetry;
+use ebbpool_cost::{Asymmetry, Unit};
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{AtEnd, SimPolicy};
+use ebbpool_sim::{AtEnd, DeviceAtStart, SimPolicy};
 use ebbpool_trace::{Metadata, Source};
 
 use super::assumptions::{assumed, budget, present};
 use super::breakeven::{BreakEvenSearch, break_evens};
+use super::cached::CachedReads;
 use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
@@ -63,6 +64,8 @@ pub(super) struct Advisor<'a> {
     simulated: Option<CheckpointSchedule>,
     /// How fast references arrive, unless the writes of a day say it.
     rate: Option<ArrivalRate>,
+    /// The reads that the kernel's cache answered.
+    cached: Option<CachedReads>,
     assumptions: Vec<AdviceNote>,
     pub(super) questions: Vec<AdviceQuestion>,
 }
@@ -105,7 +108,9 @@ impl<'a> Advisor<'a> {
         let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
         let present = present(request, server, &metadata, budget)?;
-        let questioner = TraceQuestions { lab, source, events };
+        let costs = pricing.device.as_ref().map(DeviceAtStart::costs);
+        let read_us = costs.filter(|costs| costs.unit == Unit::Microseconds).map(|costs| costs.read);
+        let questioner = TraceQuestions { lab, source, events, device_share: 1.0, read_us };
         let mut counting = CountingRules { rate: None, checkpoints: None, ..request.counting.clone() };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
         let measured = request.measured.as_ref();
@@ -146,6 +151,7 @@ impl<'a> Advisor<'a> {
             measured,
             simulated,
             rate,
+            cached: None,
             assumptions,
             questions: Vec::new(),
         })
@@ -154,7 +160,9 @@ impl<'a> Advisor<'a> {
     /// The answer.
     pub(super) fn advice(mut self) -> Result<Advice, LabError> {
         let study = self.curves()?;
-        let knee = knee::knee(&least_bills(&study), self.metadata.page_size);
+        self.cached = self.cached_reads(&study);
+        self.questioner.device_share = self.cached.map_or(1.0, |cached| 1.0 - cached.share);
+        let knee = knee::knee(&self.least_bills(&study), self.metadata.page_size);
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
@@ -203,6 +211,7 @@ impl<'a> Advisor<'a> {
             device: self.pricing.device_name.clone(),
             asymmetry: Number(self.pricing.asymmetry.ratio()),
             arrivals: terms.rate,
+            cached_reads: self.cached,
             checkpoints: self.simulated.map(|schedule| schedule.to_string()),
             recommendation: MemoryChoice { policy: then.policy.clone(), frames: then.frames, bytes: then.bytes },
             saves: saving(then.cost, now.cost),
@@ -237,6 +246,27 @@ impl<'a> Advisor<'a> {
         let study = self.questioner.curve(&question)?;
         self.questions.push(question);
         Ok(study)
+    }
+
+    /// The smallest bill at each size.
+    fn least_bills(&self, study: &CurveStudy) -> Vec<(u64, f64)> {
+        let least = |size: usize| {
+            let estimates = study.estimates.iter().filter_map(|it| it.get(size));
+            let bills = estimates.map(|estimate| self.questioner.bill(study, estimate.traffic));
+            bills.fold(f64::INFINITY, f64::min)
+        };
+        let sizes = study.sizes.iter().enumerate();
+        sizes.map(|(size, &frames)| (frames, least(size))).collect()
+    }
+
+    /// The reads that the kernel's cache answered, if the capture shows it.
+    fn cached_reads(&self, study: &CurveStudy) -> Option<CachedReads> {
+        let measured = self.request.measured.as_ref().filter(|_| !self.uncached)?;
+        let now = self.now.to_string();
+        let policy = study.policies.iter().position(|policy| policy.to_string() == now)?;
+        let size = study.sizes.iter().position(|&frames| frames == self.present)?;
+        let reads = study.estimates.get(policy)?.get(size)?.traffic.all_reads();
+        CachedReads::new(measured, reads, self.metadata.page_size)
     }
 
     /// The memory to recommend: without a budget the present one, or the knee where no buffer is there and no size is
@@ -351,7 +381,7 @@ impl<'a> Advisor<'a> {
         let size = nearest.map_or(0, |(size, _)| size);
         let bill = |estimates: &Vec<_>| {
             let estimate: Option<&ebbpool_sim::Estimate> = estimates.get(size);
-            estimate.map_or(f64::INFINITY, |estimate| study.bill(estimate.traffic))
+            estimate.map_or(f64::INFINITY, |estimate| self.questioner.bill(study, estimate.traffic))
         };
         let bills = study.policies.iter().zip(study.estimates.iter().map(bill));
         let mut bills: Vec<(&SimPolicy, f64)> = bills.collect();
@@ -448,7 +478,7 @@ impl<'a> Advisor<'a> {
             let of = study.policies.iter().zip(&study.estimates);
             let bills = of.filter_map(|(policy, estimates)| {
                 let estimate = estimates.get(size)?;
-                Some((policy.to_string(), estimate, study.bill(estimate.traffic)))
+                Some((policy.to_string(), estimate, self.questioner.bill(study, estimate.traffic)))
             });
             let bills: Vec<_> = bills.collect();
             let (policy, estimate, cost) = bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
@@ -498,7 +528,8 @@ impl<'a> Advisor<'a> {
         };
         let measured = self.request.measured.as_ref();
         let lost = measured.and_then(MeasuredWrites::lost_events);
-        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(facts.warnings()).collect();
+        let cached = self.cached.map(|cached| cached.note());
+        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(cached).chain(facts.warnings()).collect();
         if then.frames < now.frames {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,
@@ -556,15 +587,4 @@ fn candidates(now: &PolicySpec, pricing: &Pricing) -> Result<Vec<PolicySpec>, Re
         }
     }
     Ok(candidates)
-}
-
-/// The smallest bill at each size.
-fn least_bills(study: &CurveStudy) -> Vec<(u64, f64)> {
-    let least = |size: usize| {
-        let estimates = study.estimates.iter().filter_map(|it| it.get(size));
-        let bills = estimates.map(|estimate| study.bill(estimate.traffic));
-        bills.fold(f64::INFINITY, f64::min)
-    };
-    let sizes = study.sizes.iter().enumerate();
-    sizes.map(|(size, &frames)| (frames, least(size))).collect()
 }

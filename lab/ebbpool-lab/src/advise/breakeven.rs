@@ -53,9 +53,9 @@ fn looks_at_costs(cell: &SimulatedCell) -> bool {
 }
 
 /// Solves for R from counts that do not depend on it.
-fn solved(best: &SimulatedCell, rival: &SimulatedCell) -> BreakEven {
+fn solved(best: &SimulatedCell, rival: &SimulatedCell, device_share: f64) -> BreakEven {
     let difference = |count: fn(&SimulatedCell) -> u64| count(best) as f64 - count(rival) as f64;
-    let reads = difference(|cell| cell.result.reads);
+    let reads = device_share * difference(|cell| cell.result.reads);
     let writes = difference(|cell| cell.result.writes);
     // best - rival = reads + R x writes, which is 0 here.
     let root = (writes != 0.0).then(|| -reads / writes).filter(|root| *root > 0.0);
@@ -85,7 +85,7 @@ pub(super) fn break_evens(
     let mut found = Vec::new();
     for rival in contest.rivals {
         if !is_simulated(rival) {
-            found.push(solved(contest.best, rival));
+            found.push(solved(contest.best, rival, questioner.device_share));
             continue;
         }
         let losing = contest.first_loss(&grid, &ratios, rival);

@@ -29,6 +29,27 @@ pub struct MeasuredWrites {
     /// The share of the capture's events that found no room, which the trace lacks.
     #[serde(skip)]
     pub lost: f64,
+    /// What was read meanwhile: the object `read` of the facts.
+    #[serde(skip)]
+    pub read: MeasuredReads,
+}
+
+/// Bytes that were read in the seconds of a capture; `None` where they were not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct MeasuredReads {
+    /// Bytes of the pages that the server read, by its own count.
+    pub page_bytes: Option<u64>,
+    /// Bytes that devices read for its processes, as the kernel counts them (`read_bytes` of `/proc/PID/io`). What the kernel's cache
+    /// answered is not among them.
+    pub process_bytes: Option<u64>,
+}
+
+impl MeasuredReads {
+    /// Bytes of pages by the server's count, and of its processes by the kernel's.
+    pub fn new(page_bytes: Option<u64>, process_bytes: Option<u64>) -> Self {
+        MeasuredReads { page_bytes, process_bytes }
+    }
 }
 
 /// Seconds that a capture may take: shorter ones, and longer ones than a century, are no measurement.
@@ -86,6 +107,7 @@ impl MeasuredWrites {
             device: None,
             references: None,
             lost: 0.0,
+            read: MeasuredReads::default(),
         }
     }
 
@@ -98,6 +120,8 @@ impl MeasuredWrites {
         #[derive(Deserialize)]
         struct Facts {
             written: MeasuredWrites,
+            #[serde(default)]
+            read: MeasuredReads,
             references: Option<u64>,
             #[serde(default)]
             resident_references: u64,
@@ -116,6 +140,7 @@ impl MeasuredWrites {
         let met = facts.events.saturating_add(facts.lost).max(1);
         Ok(MeasuredWrites {
             lost: facts.lost as f64 / met as f64,
+            read: facts.read,
             references: references.map(|it| it.saturating_add(facts.resident_references)),
             ..facts.written
         })
@@ -208,6 +233,7 @@ mod tests {
             device: None,
             references: None,
             lost: 0.0,
+            read: MeasuredReads::default(),
         }
     }
 

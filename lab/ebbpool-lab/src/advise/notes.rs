@@ -46,6 +46,8 @@ pub enum NoteKind {
     Checkpoints,
     /// The capture lost events.
     LostEvents,
+    /// The kernel's cache answered reads of the server.
+    CachedReads,
 }
 
 /// A note on an advice. It serializes as its text.

@@ -298,7 +298,10 @@ fn loads(advice: &Advice) -> AdviceTable {
     let life = knows(|load| load.life_years.is_some());
     let per = if timed { "/s" } else { " a reference" };
     let mut header = vec![String::new(), "policy".into(), "memory".into(), "bill".into()];
-    header.extend([format!("reads{per}"), format!("writes{per}")]);
+    let cached = advice.cached_reads;
+    header.push(format!("reads{per}"));
+    header.extend(cached.map(|_| "from the device".into()));
+    header.push(format!("writes{per}"));
     let optional = [(bytes, "a day".to_string()), (busy, "busy".into()), (life, lives_column(advice))];
     header.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name));
     let row = |name: &str, load: &SystemLoad| {
@@ -317,8 +320,12 @@ fn loads(advice: &Advice) -> AdviceTable {
             },
             digits(load.cost),
             number(load.reads_per_second, load.reads_per_reference),
-            number(load.writes_per_second, load.writes_per_reference),
         ];
+        cells.extend(cached.map(|cached| {
+            let served = |reads: f64| (1.0 - cached.share) * reads;
+            number(load.reads_per_second.map(served), served(load.reads_per_reference))
+        }));
+        cells.push(number(load.writes_per_second, load.writes_per_reference));
         let percent = |share: f64| format!("{} %", decimals(100.0 * share, 0));
         let optional = [
             (bytes, load.bytes_written_per_day.map_or_else(|| "-".into(), daily)),

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_sim::{DeviceOutcome, SimError};
+use ebbpool_sim::{DeviceOutcome, SimError, Traffic};
 use ebbpool_trace::Source;
 
 use super::question::{AdviceQuestion, QuestionKind};
@@ -28,6 +28,10 @@ pub(super) struct TraceQuestions<'a> {
     pub(super) lab: &'a Lab<'a>,
     pub(super) source: &'a Source,
     pub(super) events: &'a AdviceEvents<'a>,
+    /// The share of the page reads that reach the device.
+    pub(super) device_share: f64,
+    /// The time of a page read of the device in µs.
+    pub(super) read_us: Option<f64>,
 }
 
 impl TraceQuestions<'_> {
@@ -46,8 +50,24 @@ impl TraceQuestions<'_> {
         }
         self.events.add_results(comparison.finished().count());
         let cells = comparison.cells.into_iter().flatten();
-        let cells = cells.map(|cell| SimulatedCell { result: cell.result, device: cell.row.device });
+        let cells = cells.map(|cell| SimulatedCell { result: self.without_cached(cell.result), device: cell.row.device });
         Ok(cells.collect())
+    }
+
+    /// A result whose bill and time have the reads that reach the device.
+    fn without_cached(&self, mut result: RunResult) -> RunResult {
+        let reads = (result.reads + result.padding_reads) as f64;
+        let cached = (1.0 - self.device_share) * reads / result.references as f64;
+        result.cost = (result.cost - cached).max(0.0);
+        let time = result.cost_us.zip(self.read_us);
+        result.cost_us = time.map(|(time, read_us)| (time - cached * read_us).max(0.0)).or(result.cost_us);
+        result
+    }
+
+    /// The bill of an estimate, with the reads that reach the device, in page reads per reference.
+    pub(super) fn bill(&self, study: &CurveStudy, traffic: Traffic) -> f64 {
+        let cached = (1.0 - self.device_share) * traffic.all_reads() as f64 / study.lru.references() as f64;
+        (study.bill(traffic) - cached).max(0.0)
     }
 
     /// The curves of a question of kind [`QuestionKind::Curve`].

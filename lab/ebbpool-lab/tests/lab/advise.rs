@@ -1011,3 +1011,39 @@ mod whole {
         }
     }
 }
+
+/// A read that the kernel's cache answers takes no time of the device and is not in the bill; its policy and memory cannot save it.
+#[test]
+fn reads_that_the_kernels_cache_answers_are_not_the_devices() {
+    let trace = paged("zipf:pages=2000,refs=20000,write=0.3", 4096);
+    let of = |device_read: Option<u64>| {
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        (request.now, request.frames) = (Some(policy("lru")), Some(MemorySize::frames(200)));
+        request.clock = Some(AdviceClock::Rate("500/s".parse().expect("a rate")));
+        let process = device_read.map_or_else(|| "null".into(), |bytes| bytes.to_string());
+        let facts = format!(
+            r#"{{"written": {{"seconds": 40, "page_bytes": 1}}, "read": {{"page_bytes": 4096000, "process_bytes": {process}}}}}"#
+        );
+        request.measured = Some(MeasuredWrites::from_facts(&facts).expect("facts"));
+        advised(&trace, &request)
+    };
+    let (all, none, quarter) = (of(None), of(Some(0)), of(Some(1_024_000)));
+    assert_eq!((all.cached_reads, of(Some(4_096_000)).cached_reads), (None, None));
+    assert!(!kinds(&all).contains(&NoteKind::CachedReads) && kinds(&none).contains(&NoteKind::CachedReads));
+    for (advice, share) in [(&none, 1.0), (&quarter, 0.75)] {
+        let cached = advice.cached_reads.expect("cached reads");
+        assert_eq!((cached.share, cached.reads_per_second, cached.counted), (share, 25.0, true));
+        let (now, then) = (&advice.now, &all.now);
+        assert_eq!((now.reads, now.writes), (then.reads, then.writes));
+        close(
+            Some(now.cost + 1.0),
+            (1.0 - share) * now.reads_per_reference + advice.asymmetry.0 * now.writes_per_reference + 1.0,
+        );
+        let saved = share * now.reads_per_second.expect("reads") * 667e-6;
+        close(now.busy_share, then.busy_share.expect("a share") - saved);
+        close(now.life_years, then.life_years.expect("a life"));
+    }
+    let table = none.paragraphs().into_iter().find_map(|it| it.table).expect("a table");
+    let column = table.header.iter().position(|name| name == "from the device").expect("a column");
+    assert_eq!(table.rows[0][column], "0.00");
+}
