@@ -366,14 +366,22 @@ pub fn capture(
     let at_last = session.probes.reading_at_last();
     session.drain(at_last);
     session.source.refresh_at_last();
+    // Probes are taken off one after the other: until the last one has gone, events of some kinds still come, and of others none.
+    let has_read_all = session.drain(at_last);
+    let lost = session.probes.lost();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
     let (overhead_of_others, others) = session.cost_of_others(&first);
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
-    session.drain(at_last);
-    let unread = session.unread();
+    let unread = match has_read_all {
+        true => 0,
+        false => {
+            session.take_waiting(at_last);
+            session.unread()
+        }
+    };
     session.apply_sample();
     let mut counted = session.source.counted_writes();
     // The kernel counts all pages.
@@ -384,7 +392,7 @@ pub fn capture(
         attaching: attached,
         detaching,
         events: session.events,
-        lost: session.probes.lost() + unread,
+        lost: lost + unread,
         fill: session.fill,
         sample: session.sample,
         overhead,
@@ -443,11 +451,17 @@ impl Session<'_> {
         }
     }
 
-    /// Reads the events that wait, for at most that long, and none once the recorder is full. True if none is left.
+    /// Reads the events that wait as those of this moment, for at most that long, and none once the recorder is full. True if none is
+    /// left.
     fn drain(&mut self, longest: Duration) -> bool {
+        self.recorder.now_ms = self.started.elapsed().as_millis() as u32;
+        self.take_waiting(longest)
+    }
+
+    /// The same for events of the moment of the latest ones.
+    fn take_waiting(&mut self, longest: Duration) -> bool {
         /// Events read between two looks at the clock.
         const TOGETHER: u64 = 256;
-        self.recorder.now_ms = self.started.elapsed().as_millis() as u32;
         let lost = self.probes.lost();
         self.has_missed |= lost > std::mem::replace(&mut self.lost, lost);
         // A large event finds no room where small ones behind it do, so that these may be on either side of it.
@@ -662,7 +676,72 @@ fn limit(sample: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
+    use crate::error::CaptureError;
+
+    /// Events that wait, of which some come while the stream ends.
+    struct Ending(Rc<RefCell<Vec<u8>>>);
+
+    impl EventStream for Ending {
+        fn drain(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+            let waiting = std::mem::take(&mut *self.0.borrow_mut());
+            waiting.iter().all(|event| take(&[*event]))
+        }
+        fn fill(&self) -> f64 {
+            0.0
+        }
+        fn lost(&self) -> u64 {
+            0
+        }
+        fn runs(&self) -> Runs {
+            [0; 3]
+        }
+        fn detach(&mut self) {
+            thread::sleep(Duration::from_millis(200));
+            self.0.borrow_mut().extend([2; 50]);
+        }
+    }
+
+    #[derive(Default)]
+    struct Ends(Rc<RefCell<Vec<u8>>>);
+
+    impl CaptureSource for Ends {
+        fn attach(&mut self, _: u32) -> Result<Box<dyn EventStream>, CaptureError> {
+            Ok(Box::new(Ending(Rc::clone(&self.0))))
+        }
+        fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
+            let object = recorder.object([event[0].into(), 0, 0, 0]);
+            recorder.reference(object, 0, false, 0);
+        }
+        fn refresh(&mut self) {
+            self.0.borrow_mut().push(1);
+        }
+        fn is_alive(&self) -> bool {
+            true
+        }
+        fn processes(&self) -> Vec<Process> {
+            Vec::new()
+        }
+        fn processor_time(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_comes_while_probes_are_taken_off_is_left_out() {
+        let limits = Limits { time: Duration::from_millis(300), ..Limits::default() };
+        let none = Duration::ZERO;
+        let cost = EventCost { captured: none, left_out: none, outside: none, step: none, looked: none, cold: none };
+        let (recorder, report) = capture(&mut Ends::default(), limits, cost, |_| true).expect("a capture");
+        assert_eq!(recorder.objects.iter().map(|object| object.key[0]).collect::<Vec<_>>(), [1]);
+        let latest = recorder.references.iter().map(|reference| reference.time_ms).max().expect("references");
+        assert!(u128::from(latest) <= report.time.as_millis(), "{latest} ms of {:?}", report.time);
+        assert!(report.detaching >= Duration::from_millis(200));
+        assert_eq!((report.lost, report.events), (0, recorder.references.len() as u64));
+    }
 
     #[test]
     fn work_that_takes_long_is_done_seldom() {
