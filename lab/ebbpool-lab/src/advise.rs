@@ -76,15 +76,19 @@ pub struct MemoryPoint {
     pub frames: u64,
     /// Their bytes, if the size of a page is known.
     pub bytes: Option<u64>,
-    /// The policy with the smallest bill.
+    /// The policy with the smallest bill; of a server that keeps its policy that policy.
     pub policy: String,
     /// Its bill per reference, in page reads.
     pub cost: f64,
+    /// The policy with the smallest bill, whatever the server can have.
+    pub best_policy: String,
+    /// The bill of that.
+    pub best_cost: f64,
     /// The error of the bill as a share, 0 where it is exact.
     pub error: Option<f64>,
     /// The bill of the present policy.
     pub cost_now: f64,
-    /// The best policy's page reads per reference.
+    /// The policy's page reads per reference.
     pub reads_per_reference: f64,
     /// Its page writes per reference.
     pub writes_per_reference: f64,
@@ -131,6 +135,11 @@ pub struct Advice {
     /// True if the trace was recorded below a cache and the request names no present buffer. `now` is the device then, which
     /// serves the references themselves: its policy is `none`, it has 0 frames, and `then` is a further cache.
     pub uncached: bool,
+    /// True if the present policy is that of a server, which has no setting for it: the recommendation, `then`, `curve` and `knee` are
+    /// of this policy, with other settings.
+    pub keeps_policy: bool,
+    /// The best policy with the recommended memory, if the server cannot have it; null if it costs no less.
+    pub other_policy: Option<SystemLoad>,
     /// The system as it is.
     pub now: SystemLoad,
     /// The recommended policy with the present memory.
@@ -144,7 +153,7 @@ pub struct Advice {
     /// The R from which up to the present one the recommended policy costs least with its memory; `None` if no such R is known.
     #[schemars(with = "Option<f64>")]
     pub asymmetry_breakeven: Option<Number>,
-    /// For each of the other policies, the R from which on the recommended policy costs less.
+    /// For each of the other policies, the R from which on the recommended policy, or `other_policy`, costs less.
     pub breakevens: Vec<BreakEven>,
     /// The life of the device.
     pub life: LifeAnswer,

@@ -95,6 +95,7 @@ fn bars(advice: &Advice) -> Vec<String> {
     };
     let marked = advice.curve.iter().map(|point| {
         let mark = match point.frames {
+            frames if frames == advice.now.frames && frames == advice.then.frames => " now and then",
             frames if frames == advice.then.frames => " then",
             frames if frames == advice.now.frames => " now",
             _ => "",

@@ -25,7 +25,7 @@ use crate::curve::CurveStudy;
 use crate::device_life::{DeviceLife, OwedWrites};
 use crate::error::AdviseError;
 use crate::error::{LabError, RequestError};
-use crate::knee;
+use crate::knee::{self, WORTH_DOUBLING};
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::numbers::{Number, saving};
@@ -75,6 +75,8 @@ struct SimulatedSystems {
     now: SimulatedCell,
     same_memory: SimulatedCell,
     then: SimulatedCell,
+    /// The best policy with the recommended memory, also if the server cannot have it.
+    best: SimulatedCell,
     /// The recommended policy with twice the recommended memory.
     larger: Option<SimulatedCell>,
     /// The present policy, and the best of the others, with the recommended memory.
@@ -162,12 +164,13 @@ impl<'a> Advisor<'a> {
         let study = self.curves()?;
         self.cached = self.cached_reads(&study);
         self.questioner.device_share = self.cached.map_or(1.0, |cached| 1.0 - cached.share);
-        let knee = knee::knee(&self.least_bills(&study), self.metadata.page_size);
-        let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
+        let bills = self.bills(&study);
+        let knee = knee::knee(&bills, self.metadata.page_size);
+        let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames), &bills);
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
         let contest = BreakEvenSearch {
-            best: &systems.then,
+            best: &systems.best,
             rivals: &rivals,
             asymmetry: self.pricing.asymmetry,
             counting: &self.counting,
@@ -219,6 +222,8 @@ impl<'a> Advisor<'a> {
             warnings: self.warnings(&terms, &now, &then, &life, &systems),
             same_memory: terms.load(&systems.same_memory),
             uncached: self.uncached,
+            keeps_policy: self.keeps_policy(),
+            other_policy: (systems.best.result.policy != then.policy).then(|| terms.load(&systems.best)),
             now,
             then,
             curve,
@@ -248,10 +253,13 @@ impl<'a> Advisor<'a> {
         Ok(study)
     }
 
-    /// The smallest bill at each size.
-    fn least_bills(&self, study: &CurveStudy) -> Vec<(u64, f64)> {
+    /// The bill at each size: the smallest one, of a server that keeps its policy its own.
+    fn bills(&self, study: &CurveStudy) -> Vec<(u64, f64)> {
+        let now = self.now.to_string();
         let least = |size: usize| {
-            let estimates = study.estimates.iter().filter_map(|it| it.get(size));
+            let all = study.policies.iter().zip(&study.estimates);
+            let all = all.filter(|(policy, _)| !self.keeps_policy() || policy.to_string() == now);
+            let estimates = all.filter_map(|(_, estimates)| estimates.get(size));
             let bills = estimates.map(|estimate| self.questioner.bill(study, estimate.traffic));
             bills.fold(f64::INFINITY, f64::min)
         };
@@ -270,15 +278,33 @@ impl<'a> Advisor<'a> {
     }
 
     /// The memory to recommend: without a budget the present one, or the knee where no buffer is there and no size is
-    /// asked for; else as much as is worth while, at least the present memory and at most the budget.
-    fn recommended_frames(&self, knee: Option<u64>) -> u64 {
-        let Some(budget) = self.budget else {
-            let is_chosen = self.uncached && self.request.frames.is_none();
-            return knee.filter(|_| is_chosen).unwrap_or(self.present);
+    /// asked for; else as much as is worth while, at least the present memory and at most the budget. A server that has settings
+    /// for its memory only gets one of these if it pays: without a budget up to four times the present memory.
+    fn recommended_frames(&self, knee: Option<u64>, bills: &[(u64, f64)]) -> u64 {
+        let distinct = self.facts.facts.distinct_pages;
+        let frames = match self.budget {
+            Some(budget) => {
+                let largest = budget.min(distinct.max(1));
+                let worth = knee.unwrap_or(largest).min(largest);
+                worth.max(self.present.min(budget))
+            }
+            None if self.keeps_policy() => {
+                let worth = |frames: &u64| *frames <= knee.unwrap_or(u64::MAX);
+                self.larger_frames().into_iter().rfind(worth).unwrap_or(self.present)
+            }
+            None => knee.filter(|_| self.uncached && self.request.frames.is_none()).unwrap_or(self.present),
         };
-        let largest = budget.min(self.facts.facts.distinct_pages.max(1));
-        let worth = knee.unwrap_or(largest).min(largest);
-        worth.max(self.present.min(budget))
+        let bill_at = |frames: u64| bills.iter().find(|(size, _)| *size == frames).map(|(_, bill)| *bill);
+        let saved = bill_at(frames).zip(bill_at(self.present)).and_then(|(then, now)| saving(then, now));
+        match self.keeps_policy() && frames > self.present && saved < Some(100.0 * WORTH_DOUBLING) {
+            true => self.present,
+            false => frames,
+        }
+    }
+
+    /// True if the present policy is the server's own: it has settings for the memory, and none for another policy.
+    fn keeps_policy(&self) -> bool {
+        !self.uncached && self.server.name().is_some() && self.now.entry().name == self.server.policy()
     }
 
     /// Runs the present system, the best policies by the curves, and larger buffers over the whole trace.
@@ -305,18 +331,20 @@ impl<'a> Advisor<'a> {
             let text = text.unwrap_or_else(|| "it served no run to its end".into());
             RequestError::from(AdviseError::DeviceFailed(text)).into()
         };
-        let then = best(recommended).ok_or_else(failed)?;
+        let best = best(recommended).ok_or_else(failed)?;
+        let then = if self.keeps_policy() { under(&now, recommended) } else { Some(best) }.ok_or_else(failed)?;
         let policy = then.result.policy.as_str();
         let second = at(recommended)
-            .filter(|cell| cell.result.policy != policy && cell.result.policy != now)
+            .filter(|cell| cell.result.policy != best.result.policy && cell.result.policy != now)
             .min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
-        let present = under(&now, recommended).filter(|_| policy != now);
+        let present = under(&now, recommended).filter(|_| best.result.policy != now);
         let systems = SimulatedSystems {
             now: self.present_system(under(&now, self.present).ok_or_else(failed)?)?,
             same_memory: under(policy, self.present).ok_or_else(failed)?.clone(),
             larger: under(policy, doubled).filter(|_| doubled > recommended).cloned(),
             rivals: present.into_iter().chain(second).cloned().collect(),
             then: then.clone(),
+            best: best.clone(),
             knobs: Vec::new(),
             exact: Vec::new(),
         };
@@ -336,12 +364,16 @@ impl<'a> Advisor<'a> {
         }
     }
 
-    /// The present policy with twice and four times the present memory, as far as these do not hold all pages of the
-    /// trace: nothing would be evicted then.
-    fn larger_buffers(&mut self) -> Result<Vec<SimulatedCell>, LabError> {
+    /// Twice and four times the present memory, as far as these do not hold all pages of the trace: nothing would be evicted then.
+    fn larger_frames(&self) -> Vec<u64> {
         let larger = [2u64, 4].map(|times| self.present.saturating_mul(times));
         let distinct = self.facts.facts.distinct_pages;
-        let frames: Vec<u64> = larger.into_iter().filter(|&frames| frames < distinct && !self.uncached).collect();
+        larger.into_iter().filter(|&frames| frames < distinct && !self.uncached).collect()
+    }
+
+    /// The present policy with more memory.
+    fn larger_buffers(&mut self) -> Result<Vec<SimulatedCell>, LabError> {
+        let frames = self.larger_frames();
         if frames.is_empty() {
             return Ok(Vec::new());
         }
@@ -448,12 +480,14 @@ impl<'a> Advisor<'a> {
         let best = cells().min_by(|a, b| a.result.cost.total_cmp(&b.result.cost))?;
         let now = self.now.to_string();
         let now = cells().find(|cell| cell.result.policy == now)?;
-        let load = terms.load(best);
+        let load = terms.load(if self.keeps_policy() { now } else { best });
         Some(MemoryPoint {
             frames,
             bytes: load.bytes,
             policy: load.policy,
             cost: load.cost,
+            best_policy: best.result.policy.clone(),
+            best_cost: best.result.cost,
             error: Some(0.0),
             cost_now: now.result.cost,
             reads_per_reference: load.reads_per_reference,
@@ -481,8 +515,10 @@ impl<'a> Advisor<'a> {
                 Some((policy.to_string(), estimate, self.questioner.bill(study, estimate.traffic)))
             });
             let bills: Vec<_> = bills.collect();
-            let (policy, estimate, cost) = bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
-            let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
+            let best = bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+            let present = bills.iter().find(|(policy, _, _)| *policy == now)?;
+            let (policy, estimate, cost) = if self.keeps_policy() { present } else { best };
+            let (_, _, cost_now) = present;
             let cost_now = without_cache.unwrap_or(*cost_now);
             let traffic = estimate.traffic;
             let writes_per_reference = traffic.writes as f64 / references;
@@ -495,6 +531,8 @@ impl<'a> Advisor<'a> {
                 bytes: terms.page_size.map(|page| frames.saturating_mul(page)),
                 policy: policy.clone(),
                 cost: *cost,
+                best_policy: best.0.clone(),
+                best_cost: best.2,
                 error: estimate.errors.map_or(Some(0.0), |errors| errors.cost),
                 cost_now,
                 reads_per_reference: estimate.traffic.reads as f64 / references,

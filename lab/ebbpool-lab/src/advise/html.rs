@@ -4,7 +4,7 @@ mod memory;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::paragraphs::{change, daily, lives};
+use super::paragraphs::{change, daily, lives, setting};
 use super::{Advice, AdviceParagraph, AdviceTable, SystemLoad};
 use crate::numbers::{decimals, digits, rounded};
 use crate::report::html::{document, style_sheet};
@@ -86,6 +86,10 @@ fn facts(advice: &Advice) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(server) = advice.server.name() {
         facts.push(("server", server.to_string()));
+    }
+    if advice.keeps_policy && advice.then.frames != advice.now.frames {
+        let [now, then] = [&advice.now, &advice.then].map(|load| setting(advice, load.frames));
+        facts.push(("then", format!("{} = {then}, now {now}", advice.server.size_setting())));
     }
     if let Some(device) = &advice.device {
         facts.push(("device", device.clone()));

@@ -226,7 +226,7 @@ impl WarningFacts<'_> {
             AdviceNote::new(
                 NoteKind::Owed,
                 format!(
-                    "{when} {} more pages are dirty at the end of the trace than at its start, and {} were written until then: the trace is too short to say how long the device lives",
+                    "{when} most writes are put off beyond the end of the trace, which has {} more dirty pages than its start, while {} were written: the trace is too short to say how long the device lives",
                     grouped(owed.owed),
                     grouped(owed.until_end)
                 ),

@@ -1,5 +1,7 @@
 //! An advice in sections for a page: sentences and tables.
 
+use std::cmp::Ordering;
+
 use ebbpool_cost::one_line;
 
 use super::load::life_of;
@@ -7,7 +9,7 @@ use super::notes::duration;
 use super::{Advice, BreakEven, ClockSource, MeasuredDay, MemoryPoint, ServerSetting, SystemLoad};
 use crate::checkpoints::CheckpointSchedule;
 use crate::device_life::DeviceLife;
-use crate::knee::{self, WORTH_DOUBLING};
+use crate::knee::WORTH_DOUBLING;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
 
 /// A section of a page.
@@ -46,6 +48,9 @@ pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
         AdviceParagraph::new("R, the cost of a page write in page reads", asymmetry(advice), None),
         AdviceParagraph::new("Life of the device", life(advice), None),
     ];
+    if advice.keeps_policy {
+        paragraphs.push(other_policies(advice));
+    }
     if !advice.warnings.is_empty() {
         let warnings = advice.warnings.iter().map(|note| note.text.clone());
         paragraphs.push(AdviceParagraph::new("Warnings", warnings.collect(), None));
@@ -61,45 +66,76 @@ fn memory(advice: &Advice, frames: u64) -> String {
     frames_and_bytes(frames, advice.page_size)
 }
 
-/// The bills of the present policy, by frames.
-fn own_bills(advice: &Advice) -> Vec<(u64, f64)> {
-    advice.curve.iter().map(|point| (point.frames, point.cost_now)).collect()
+/// A size of the memory as a server's setting has it, such as `256MB`.
+pub(super) fn setting(advice: &Advice, frames: u64) -> String {
+    advice.server.size_value(frames, advice.page_size)
 }
 
-/// Whether more memory than a server's buffer has pays, judged from its present size up.
-fn enough_memory(advice: &Advice, server: &str) -> String {
-    let present = advice.now.frames;
-    let bills = own_bills(advice);
+/// The setting of a server for its memory, and what this saves.
+fn by_size(advice: &Advice, server: &str) -> Vec<String> {
+    let Advice { now, then, .. } = advice;
+    let name = advice.server.size_setting();
     let threshold = rounded(100.0 * WORTH_DOUBLING);
-    let memory_of = |frames| memory(advice, frames);
-    let policy = &advice.now.policy;
-    let knee_of = |bills| knee::knee(bills, advice.page_size).map(|knee| knee.frames);
-    let from = bills.iter().rposition(|(frames, _)| *frames <= present).unwrap_or(0);
-    let above = &bills[from..];
-    let largest = above.last().map_or(present, |(frames, _)| *frames);
-    let saved = above.first().zip(above.last()).and_then(|((_, now), (_, then))| saving(*then, *now)).unwrap_or(0.0);
-    match (knee_of(&bills), knee_of(above)) {
-        _ if present >= advice.distinct_pages => format!(
-            "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
-            memory_of(advice.distinct_pages),
-            memory_of(present)
-        ),
-        (Some(knee), _) if knee <= present => {
-            format!("{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill", memory_of(knee))
+    let pays_up_to = |knee: Option<u64>| match knee {
+        Some(knee) if knee > then.frames => format!("More memory than that pays up to {}", memory(advice, knee)),
+        Some(_) => {
+            format!("More memory than that hardly pays: each further doubling would save less than {threshold} % of the bill")
         }
-        _ if largest <= present => format!("{} is the largest memory of the table below", memory_of(present)),
-        _ if saved < 100.0 * WORTH_DOUBLING => {
-            format!("{} is enough: {} would save {saved:.0} % of {policy}'s bill", memory_of(present), memory_of(largest))
+        None => "More memory than that still pays".into(),
+    };
+    let knee = advice.knee.as_ref().map(|knee| knee.frames);
+    let largest = advice.curve.last().map_or(now.frames, |point| point.frames);
+    let enough = |frames: u64, why: String| {
+        vec![format!("Keep {name} = {}: {} is enough, {why}", setting(advice, now.frames), memory(advice, frames))]
+    };
+    match then.frames.cmp(&now.frames) {
+        Ordering::Equal if now.frames >= advice.distinct_pages => {
+            let why = format!(
+                "because the trace requests no more pages, and the buffer of {server} has {}",
+                memory(advice, now.frames)
+            );
+            enough(advice.distinct_pages, why)
         }
-        (_, Some(knee)) => format!(
-            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of {policy}'s bill",
-            memory_of(knee)
+        Ordering::Equal if knee.is_some_and(|knee| knee <= now.frames) => enough(
+            knee.unwrap_or(now.frames),
+            format!("because each further doubling would save less than {threshold} % of the bill"),
         ),
-        (_, None) => format!(
-            "More memory pays: {} saves {saved:.0} % of {policy}'s bill, and the last doubling up to it {threshold} % or more",
-            memory_of(largest)
-        ),
+        Ordering::Equal => match advice.curve.iter().rev().find_map(|point| saving(point.cost_now, now.cost)) {
+            Some(saved) if saved >= 100.0 * WORTH_DOUBLING => vec![
+                format!("Keep {name} = {} unless it may have more memory", setting(advice, now.frames)),
+                format!("More memory pays: {} would save {saved:.0} % of the bill", memory(advice, largest)),
+            ],
+            saved => {
+                let why = format!(
+                    "because {} would save {:.0} % of the bill",
+                    memory(advice, largest),
+                    saved.unwrap_or(0.0).max(0.0)
+                );
+                enough(now.frames, why)
+            }
+        },
+        order => {
+            let sizes = [then, now].map(|load| setting(advice, load.frames));
+            let changed = |value: f64, before: f64| percent(saving(value, before));
+            let life = then.life().map_or_else(String::new, |life| format!(", life {}{life}", longest(advice)));
+            let text = format!(
+                "Set {name} = {} (now {}): reads {}, writes {}, bill {}{life}",
+                sizes[0],
+                sizes[1],
+                changed(then.reads_per_reference, now.reads_per_reference),
+                changed(then.writes_per_reference, now.writes_per_reference),
+                changed(then.cost, now.cost)
+            );
+            let more = (order == Ordering::Greater).then(|| pays_up_to(knee));
+            std::iter::once(text).chain(more).collect()
+        }
     }
+}
+
+/// A saving as a change, such as `-33 %`.
+fn percent(saved: Option<f64>) -> String {
+    let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
+    text.replace("-0 %", "+0 %")
 }
 
 /// What the settings of a known server can do: memory first, then each setting with its effect.
@@ -107,30 +143,51 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let Some(server) = advice.server.name() else {
         return Vec::new();
     };
-    let enough = enough_memory(advice, server);
-    let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
+    let sizes = if advice.keeps_policy { by_size(advice, server) } else { Vec::new() };
+    let knobs = advice.knobs.iter().filter(|knob| knob.simulated && knob.setting != advice.server.size_setting());
     let settings = knobs.filter_map(|knob| {
         let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
-        let changed = |saved: Option<f64>| {
-            let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
-            text.replace("-0 %", "+0 %")
-        };
         let life = life_of(knob.life_years, knob.life_range_years);
         let at_most = longest(advice);
         let life = life.map_or_else(String::new, |life| format!(", life {at_most}{life}"));
-        let is_interval = advice.server.checkpoint_setting() == Some(knob.setting.as_str());
-        let default = match is_interval && advice.checkpoints.is_none() {
-            true => format!(", {server}'s default,"),
-            false => String::new(),
-        };
-        Some(format!(
-            "Set {} from {from}{default} to {to}: reads {}, writes {}{life}",
-            knob.setting,
-            changed(knob.saves_reads),
-            changed(knob.saves_writes)
-        ))
+        let is_default = advice.checkpoints.is_none();
+        let default = if is_default { format!(", {server}'s default") } else { String::new() };
+        let [reads, writes] = [knob.saves_reads, knob.saves_writes].map(percent);
+        Some(format!("Set {} = {to} (now {from}{default}): reads {reads}, writes {writes}{life}", knob.setting))
     });
-    std::iter::once(enough).chain(settings).collect()
+    let cached = advice.cached_reads.map(|cached| {
+        let share = 100.0 * cached.share;
+        format!("The kernel's cache answers {share:.0} % of the reads now, which then cost the device nothing")
+    });
+    sizes.into_iter().chain(cached).chain(settings).collect()
+}
+
+/// What the policies would save that the server cannot have.
+fn other_policies(advice: &Advice) -> AdviceParagraph {
+    let Advice { now, then, .. } = advice;
+    let server = advice.server.name().unwrap_or("the system");
+    let mut sentences = vec![format!(
+        "{server} has no setting for its policy; a system that can choose one is, for example, a pool of Ebbpool"
+    )];
+    sentences.push(match &advice.other_policy {
+        Some(other) => {
+            format!(
+                "With {} {} is {} than {}",
+                memory(advice, then.frames),
+                other.policy,
+                cheaper(other.cost, then.cost),
+                now.policy
+            )
+        }
+        None => format!("With {} no policy tried is cheaper than {}", memory(advice, then.frames), now.policy),
+    });
+    if let Some(better) = better_in_present_memory(advice).filter(|_| then.frames != now.frames) {
+        let cheaper = cheaper(better.best_cost, now.cost);
+        sentences.push(format!("With the present {} {} is {cheaper}", memory(advice, now.frames), better.best_policy));
+    }
+    let best = advice.other_policy.as_ref().map_or(&then.policy, |other| &other.policy);
+    sentences.extend(advice.breakevens.iter().map(|it| breakeven(best, it)));
+    AdviceParagraph::new("What another policy could save", sentences, None)
 }
 
 /// What the device takes now, and what a further cache would save of it.
@@ -177,6 +234,21 @@ pub(super) fn change(value: f64, baseline: f64) -> String {
     }
 }
 
+/// `falls by 21 %`, `rises by 3 %` or `stays the same`.
+fn falls(value: f64, baseline: f64) -> String {
+    let change = change(value, baseline);
+    match (change.strip_suffix(" less").filter(|share| *share != "no"), change.strip_suffix(" more")) {
+        (Some(share), _) => format!("falls by {share}"),
+        (None, Some(share)) => format!("rises by {share}"),
+        (None, None) => "stays the same".into(),
+    }
+}
+
+/// `21 % cheaper` or `3 % dearer`.
+fn cheaper(value: f64, baseline: f64) -> String {
+    change(value, baseline).replace(" less", " cheaper").replace(" more", " dearer").replace("no cheaper", "as cheap")
+}
+
 fn assumed(advice: &Advice) -> Option<String> {
     let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
     let assumptions: Vec<String> = assumptions.collect();
@@ -189,31 +261,29 @@ fn answer(advice: &Advice) -> Vec<String> {
         return below_cache(advice).into_iter().chain(assumed(advice)).collect();
     }
     let mut sentences = by_settings(advice);
-    let same_policy = then.policy == now.policy;
-    if let (Some(server), false) = (advice.server.name(), same_policy) {
-        sentences.push(format!(
-            "{server} has no setting for its policy; the next line is for a system that can choose one, such as a pool of Ebbpool"
-        ));
+    if advice.keeps_policy {
+        sentences.extend(assumed(advice));
+        return sentences;
     }
+    let same_policy = then.policy == now.policy;
     let with = memory(advice, then.frames);
-    let costs = change(then.cost, now.cost);
+    let falls = falls(then.cost, now.cost);
+    let before = memory(advice, now.frames);
     sentences.push(match (same_policy, then.frames == now.frames) {
-        (true, true) => format!("Stay with {} and {with}: no policy tried costs less with this memory", now.policy),
-        (true, false) => format!("Stay with {}, and give it {with}: the bill is {costs} than now", now.policy),
-        (false, _) => format!("Take {} with {with}: the bill is {costs} than now", then.policy),
+        (true, true) => format!("Keep {} with {with}: no policy tried is cheaper with this memory", now.policy),
+        (true, false) => format!("Keep {}, with {with} instead of {before}: the bill {falls}", now.policy),
+        (false, true) => format!("With {} instead of {} in the same {with} the bill {falls}", then.policy, now.policy),
+        (false, false) => {
+            format!("With {} instead of {}, and {with} instead of {before}, the bill {falls}", then.policy, now.policy)
+        }
     });
     if then.frames != now.frames {
-        let alone = (!same_policy).then(|| {
-            let change = change(same_memory.cost, now.cost);
-            format!("{} alone costs {change}", then.policy)
-        });
-        let better = better_in_present_memory(advice).map(|it| {
-            let change = change(it.cost, now.cost);
-            format!("{} costs {change}", it.policy)
-        });
+        let alone = (!same_policy).then(|| format!("{} alone is {}", then.policy, cheaper(same_memory.cost, now.cost)));
+        let better = better_in_present_memory(advice);
+        let better = better.map(|it| format!("{} is {}", it.best_policy, cheaper(it.best_cost, now.cost)));
         let costs: Vec<String> = alone.into_iter().chain(better).collect();
         if !costs.is_empty() {
-            sentences.push(format!("With the present {} {}", memory(advice, now.frames), costs.join(", and ")));
+            sentences.push(format!("With the present {before} {}", costs.join(", and ")));
         }
     }
     sentences.extend(assumed(advice));
@@ -227,7 +297,7 @@ fn better_in_present_memory(advice: &Advice) -> Option<&MemoryPoint> {
     let best = points.find(|point| point.frames == now.frames)?;
     // A simulated device bills what the curve leaves out: its present bill is another one there.
     let is_exact = best.error == Some(0.0) && best.cost_now == now.cost;
-    let is_better = best.cost < advice.same_memory.cost.min(now.cost);
+    let is_better = best.best_cost < advice.same_memory.cost.min(now.cost);
     (is_exact && is_better).then_some(best)
 }
 
@@ -242,14 +312,14 @@ fn rates(advice: &Advice) -> Vec<String> {
         ClockSource::TraceTimes => "by the times in the trace",
         ClockSource::DailyWrites => "at which the present system writes what it does in a day",
     };
-    let mut sentences = vec![format!("{rate} references a second arrive, {source}")];
+    let mut sentences = vec![format!("{rate} references arrive per second, {source}")];
     let schedule: Option<CheckpointSchedule> = advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
     sentences.extend(
         schedule.map(|schedule| format!("Every system has the checkpoints of the present one, every {}", schedule.in_words())),
     );
     if advice.life.measured.is_some() {
         sentences
-            .push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
+            .push("Bytes a day are those that were measured; with another setting pages change as in the simulation".into());
     }
     sentences
 }
@@ -297,7 +367,12 @@ fn loads(advice: &Advice) -> AdviceTable {
     let busy = knows(|load| load.busy_share.is_some());
     let life = knows(|load| load.life_years.is_some());
     let per = if timed { "/s" } else { " a reference" };
-    let mut header = vec![String::new(), "policy".into(), "memory".into(), "bill".into()];
+    let mut header = vec![String::new()];
+    header.extend(match advice.keeps_policy {
+        true => vec![advice.server.size_setting().into()],
+        false => vec!["policy".into(), "memory".into()],
+    });
+    header.push("bill".into());
     let cached = advice.cached_reads;
     header.push(format!("reads{per}"));
     header.extend(cached.map(|_| "from the device".into()));
@@ -309,18 +384,20 @@ fn loads(advice: &Advice) -> AdviceTable {
             Some(second) => decimals(second, if second < 10.0 { 2 } else { 0 }),
             None => decimals(reference, 4),
         };
-        let mut cells = vec![
-            name.to_string(),
-            load.policy.clone(),
-            // The frames are in the answer, and a life with its range takes their place.
-            match (load.frames, load.bytes) {
-                (0, _) => "-".into(),
-                (_, Some(bytes)) => ebbpool_cost::ByteSize::new(bytes).to_string(),
-                (frames, None) => memory(advice, frames),
-            },
-            digits(load.cost),
-            number(load.reads_per_second, load.reads_per_reference),
-        ];
+        let mut cells = vec![name.to_string()];
+        match advice.keeps_policy {
+            true => cells.push(setting(advice, load.frames)),
+            false => cells.extend([
+                load.policy.clone(),
+                // The frames are in the answer, and a life with its range takes their place.
+                match (load.frames, load.bytes) {
+                    (0, _) => "-".into(),
+                    (_, Some(bytes)) => ebbpool_cost::ByteSize::new(bytes).to_string(),
+                    (frames, None) => memory(advice, frames),
+                },
+            ]),
+        }
+        cells.extend([digits(load.cost), number(load.reads_per_second, load.reads_per_reference)]);
         cells.extend(cached.map(|cached| {
             let served = |reads: f64| (1.0 - cached.share) * reads;
             number(load.reads_per_second.map(served), served(load.reads_per_reference))
@@ -340,23 +417,23 @@ fn loads(advice: &Advice) -> AdviceTable {
     if other_memory && advice.then.policy != advice.now.policy {
         rows.push(row("same memory", &advice.same_memory));
     }
-    rows.push(row("then", &advice.then));
+    // Where the setting stays there is no other system.
+    if !advice.keeps_policy || other_memory {
+        rows.push(row("then", &advice.then));
+    }
     AdviceTable { header, rows }
 }
 
 fn knee(advice: &Advice) -> Vec<String> {
     // A server keeps its policy; elsewhere the best one of each size is taken.
-    let (of, knee) = match advice.server.name() {
-        Some(_) => (format!("{}'s", advice.now.policy), knee::knee(&own_bills(advice), advice.page_size)),
-        None => ("the".into(), advice.knee.clone()),
-    };
-    let mut sentences = vec![match knee {
+    let of = if advice.keeps_policy { format!("{}'s", advice.now.policy) } else { "the".into() };
+    let threshold = rounded(100.0 * WORTH_DOUBLING);
+    let mut sentences = vec![match &advice.knee {
         Some(knee) => format!(
-            "The knee is at {}: from there on a doubling saves less than {} % of {of} bill",
-            memory(advice, knee.frames),
-            rounded(100.0 * knee.threshold)
+            "The knee is at {}: each doubling beyond it saves less than {threshold} % of {of} bill",
+            memory(advice, knee.frames)
         ),
-        None => format!("There is no knee: up to the largest size a doubling saves a tenth of {of} bill or more"),
+        None => format!("There is no knee: up to the largest size a doubling saves {threshold} % of {of} bill or more"),
     }];
     let simulated = advice.device.as_ref().is_some_and(|device| device.starts_with("flash:"));
     if simulated {
@@ -369,10 +446,10 @@ fn curve(advice: &Advice) -> AdviceTable {
     let life = advice.curve.iter().any(|point| point.life_years.is_some());
     let mut header = vec!["frames".to_string()];
     header.extend(advice.page_size.map(|_| "memory".into()));
-    header.extend(["best policy".into(), "its bill".into()]);
-    header.push(match advice.uncached {
-        true => "writes saved".into(),
-        false => format!("{}'s bill", advice.now.policy),
+    header.extend(match (advice.keeps_policy, advice.uncached) {
+        (true, _) => vec![format!("{}'s bill", advice.now.policy)],
+        (false, true) => vec!["best policy".into(), "its bill".into(), "writes saved".into()],
+        (false, false) => vec!["best policy".into(), "its bill".into(), format!("{}'s bill", advice.now.policy)],
     });
     let now = advice.now.writes_per_reference;
     let saved = |writes: f64| {
@@ -388,10 +465,12 @@ fn curve(advice: &Advice) -> AdviceTable {
             Some(error) if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
             _ => String::new(),
         };
-        cells.extend([point.policy.clone(), format!("{}{error}", digits(point.cost))]);
-        cells.push(match advice.uncached {
-            true => saved(point.writes_per_reference),
-            false => digits(point.cost_now),
+        cells.extend(Some(point.policy.clone()).filter(|_| !advice.keeps_policy));
+        cells.push(format!("{}{error}", digits(point.cost)));
+        cells.extend(match (advice.keeps_policy, advice.uncached) {
+            (true, _) => None,
+            (false, true) => Some(saved(point.writes_per_reference)),
+            (false, false) => Some(digits(point.cost_now)),
         });
         cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
         cells
@@ -405,26 +484,28 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
         Some(device) => format!("R = {r} on {device}"),
         None => format!("R = {r}"),
     };
-    let best = &advice.then.policy;
-    let sentence = |it: &BreakEven| {
-        let against = &it.against;
-        match (it.holds_from, it.holds_to) {
-            // Above the present R nothing was simulated.
-            (Some(from), _) if it.simulated => {
-                format!("down to R = {} than {against}, by simulation", rounded(from))
-            }
-            (Some(from), _) => format!("from R = {} on than {against}", rounded(from)),
-            (None, Some(to)) => format!("up to R = {} than {against}", rounded(to)),
-            (None, None) if it.simulated => {
-                format!("down to R = {}, the lowest simulated, than {against}", rounded(it.lowest))
-            }
-            (None, None) => format!("at every R than {against}"),
+    // Those of a policy that the server cannot have stand beside what it would save.
+    let breakevens = advice.breakevens.iter().filter(|_| !advice.keeps_policy);
+    std::iter::once(of).chain(breakevens.map(|it| breakeven(&advice.then.policy, it))).collect()
+}
+
+/// At which R a policy is the cheaper one.
+fn breakeven(best: &str, it: &BreakEven) -> String {
+    let against = &it.against;
+    match (it.holds_from, it.holds_to) {
+        // Above the present R nothing was simulated.
+        (Some(from), _) if it.simulated => {
+            format!("{best} is at least as cheap as {against} at each R tried from {} up to the present one", rounded(from))
         }
-    };
-    let holds: Vec<String> = advice.breakevens.iter().map(sentence).collect();
-    match holds.is_empty() {
-        true => vec![of],
-        false => vec![format!("{of}; {best} costs no more {}", holds.join(", and "))],
+        (Some(from), _) => format!("{best} is at least as cheap as {against} from R = {} up", rounded(from)),
+        (None, Some(to)) => format!("{best} is at least as cheap as {against} up to R = {}", rounded(to)),
+        (None, None) if it.simulated => {
+            format!(
+                "{best} is at least as cheap as {against} at each R tried, from {} up to the present one",
+                rounded(it.lowest)
+            )
+        }
+        (None, None) => format!("{best} is at least as cheap as {against} at any R"),
     }
 }
 
@@ -433,7 +514,7 @@ fn life(advice: &Advice) -> Vec<String> {
     let mut sentences: Vec<String> = life.measured.iter().map(measured).collect();
     sentences.push(life.assumption.trim_end_matches('.').to_string());
     if let Some([low, high]) = life.range {
-        sentences.push(format!("It may take {} to {} of writes", daily(low), daily(high)));
+        sentences.push(format!("It can take {} to {} of writes before it wears out", daily(low), daily(high)));
     }
     let causes = life.causes.iter().filter(|cause| cause.writes_per_reference != 0.0);
     let causes = causes.map(|cause| {
@@ -448,22 +529,19 @@ fn life(advice: &Advice) -> Vec<String> {
     let causes: Vec<String> = causes.collect();
     if !causes.is_empty() {
         let begin = match advice.uncached {
-            true => "Now it writes",
-            false => "By simulation it writes these pages now",
+            true => "Writes now",
+            false => "Writes of pages now, by simulation",
         };
         sentences.push(format!("{begin}: {}", causes.join(", ")));
     }
     if !life.not_counted.is_empty() {
-        sentences.push(format!(
-            "Each life is the longest possible one, since these are not counted: {}",
-            life.not_counted.join("; ")
-        ));
+        sentences.push(format!("Each life is an upper limit. Not counted: {}", life.not_counted.join("; ")));
     }
     if let Some(larger) = life.larger_buffer.as_ref().filter(|it| it.life_years.is_some()) {
         sentences.push(format!(
-            "With {} {} makes it live {}{}",
-            memory(advice, larger.frames),
+            "With {} and {} it lives {}{}",
             larger.policy,
+            memory(advice, larger.frames),
             longest(advice),
             lives(larger.life())
         ));
@@ -486,12 +564,12 @@ fn measured(day: &MeasuredDay) -> String {
     }
     if let Some(most) = day.most.filter(|most| *most > day.total) {
         sentence += &format!(
-            "; with log that is written again, other files{} at most {}: the lower end of each life goes by that",
+            "; at most {}, with log that is written again, other files{}: the lower end of each life goes by that",
+            daily(most),
             match &day.device_name {
                 Some(name) => format!(" and other programs on {name}"),
                 None => String::new(),
-            },
-            daily(most)
+            }
         );
     }
     sentence
@@ -509,18 +587,18 @@ fn required_life(advice: &Advice) -> Vec<String> {
         None => "not known",
     };
     let judged = match (life.range, life.not_counted.is_empty()) {
-        (Some(_), true) => " (at the lower end of the range)",
-        (Some(_), false) => " (at the lower end of the range, and what is not counted can only shorten it)",
+        (Some(_), true) => " (judged by the lower end of the range)",
+        (Some(_), false) => " (judged by the lower end of the range; what is not counted can only shorten the life)",
         (None, true) => "",
-        (None, false) => " (what is not counted can only shorten it)",
+        (None, false) => " (what is not counted can only shorten the life)",
     };
     let mut sentence = format!(
-        "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
+        "Will the device last {required}? Now: {}. With the recommendation: {}{judged}",
         verdict(life.reached_now),
         verdict(life.reached_then)
     );
     if let Some(allowed) = life.allowed_bytes_per_day {
-        sentence += &format!("; at most {} a day may be written for it", daily(allowed));
+        sentence += &format!(". It would with at most {} of writes a day", daily(allowed));
     }
     if life.reached_then == Some(false) {
         sentence += &match &life.reached_by {
@@ -540,9 +618,9 @@ fn required_life(advice: &Advice) -> Vec<String> {
 }
 
 fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
-    // The answer for a known server has them already.
-    let is_answered = advice.server.name().is_some();
-    let simulated = advice.knobs.iter().filter(|knob| knob.simulated && !is_answered);
+    // The answer for a known server has the others already.
+    let is_answered = |knob: &&ServerSetting| advice.server.name().is_some() && knob.setting != advice.server.size_setting();
+    let simulated = advice.knobs.iter().filter(|knob| knob.simulated && !is_answered(knob));
     let others = advice.knobs.iter().filter(|knob| !knob.simulated);
     let sentence = |knob: &ServerSetting| {
         let note = knob.note.as_deref().unwrap_or("not simulated");

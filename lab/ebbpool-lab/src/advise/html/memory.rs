@@ -3,6 +3,7 @@
 use ebbpool_cost::ByteSize;
 use maud::{Markup, PreEscaped, html};
 
+use crate::advise::paragraphs::setting;
 use crate::advise::{Advice, MemoryPoint, SystemLoad};
 use crate::numbers::grouped;
 use crate::report::chart::{Axis, DataPoint, DataSeries, LineStyle, Panel, Picture, PlotKind, Tick, Ticks, in_page};
@@ -14,6 +15,7 @@ const NARROW: u32 = 330;
 /// For each size of the curve whether it is the present or the recommended one.
 pub(super) fn marks(advice: &Advice) -> Vec<Option<&'static str>> {
     let mark = |point: &MemoryPoint| match point.frames {
+        frames if frames == advice.now.frames && frames == advice.then.frames => Some("now and then"),
         frames if frames == advice.then.frames => Some("then"),
         frames if frames == advice.now.frames => Some("now"),
         _ => None,
@@ -109,7 +111,9 @@ impl<'a> Lines<'a> {
     }
 
     fn best(&self, value: impl Fn(&MemoryPoint) -> f64) -> Option<DataSeries> {
-        self.series(0, "the best policy of each size".into(), self.along(value))
+        // A server keeps its policy, so that the line is the other one.
+        let values = Some(self.along(value)).filter(|_| !self.advice.keeps_policy)?;
+        self.series(0, "the best policy of each size".into(), values)
     }
 
     fn present(&self, value: impl Fn(&MemoryPoint) -> f64) -> Option<DataSeries> {
@@ -125,7 +129,10 @@ impl<'a> Lines<'a> {
         let named = |when: &str, load: &SystemLoad| {
             let size = load.bytes.map(|bytes| ByteSize::new(bytes).to_string());
             let size = size.unwrap_or_else(|| format!("{} frames", grouped(load.frames)));
-            format!("{when}: {}, {size}", load.policy)
+            match self.advice.keeps_policy {
+                true => format!("{when}: {} = {}", self.advice.server.size_setting(), setting(self.advice, load.frames)),
+                false => format!("{when}: {}, {size}", load.policy),
+            }
         };
         let mark = |at, when, load: &SystemLoad, value| {
             let values = Some(vec![(load.frames as f64, value)]);
@@ -152,8 +159,12 @@ impl<'a> Lines<'a> {
         let (now, then) = (of_load(&self.advice.now), of_load(&self.advice.then));
         // The curve has the writes of the best policies only; those of a device without a cache are the same at each size.
         let level = Some(now).filter(|_| self.advice.uncached);
-        let best = |it: &MemoryPoint| unit.value(it.bytes_written_per_day, it.writes_per_reference);
-        let lines = [self.best(best), level.and_then(|level| self.present(|_| level))];
+        let of_point = |it: &MemoryPoint| unit.value(it.bytes_written_per_day, it.writes_per_reference);
+        let present = match self.advice.keeps_policy {
+            true => self.present(of_point),
+            false => level.and_then(|level| self.present(|_| level)),
+        };
+        let lines = [self.best(of_point), present];
         let marks = self.now_and_then(now, then);
         lines.into_iter().chain(marks).flatten().collect()
     }
