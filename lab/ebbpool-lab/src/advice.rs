@@ -180,6 +180,8 @@ pub struct Answer {
     pub distance: Option<String>,
     /// How long the device lives.
     pub life: Option<String>,
+    /// What it costs in a month.
+    pub money: Option<String>,
     /// What the other treatment of pages that are dirty at the end would change.
     pub at_end: Option<String>,
 }
@@ -189,13 +191,14 @@ impl Answer {
     pub fn new(comparison: &Comparison) -> Self {
         if let Some(curve) = &comparison.curve {
             let (sentence, at_end) = (curve.sentence.clone(), curve.at_end.clone());
-            return Answer { recommendation: None, sentence, distance: None, life: None, at_end };
+            return Answer { recommendation: None, sentence, distance: None, life: None, money: None, at_end };
         }
         Answer {
             recommendation: recommendation(comparison),
             sentence: sentence(comparison),
             distance: distance_to_informed(comparison),
             life: lifetime::sentence(comparison),
+            money: lifetime::sentence_in_money(comparison),
             at_end: on_end(comparison),
         }
     }
@@ -203,7 +206,7 @@ impl Answer {
     /// All sentences, what decides first.
     pub fn sentences(&self) -> impl Iterator<Item = &str> {
         let recommended = self.recommendation.as_ref().map(|it| it.sentence.as_str());
-        let others = [&self.at_end, &self.distance, &self.life].into_iter().flatten().map(String::as_str);
+        let others = [&self.at_end, &self.distance, &self.life, &self.money].into_iter().flatten().map(String::as_str);
         let here = Some(self.sentence.as_str()).filter(|text| !text.is_empty());
         recommended.into_iter().chain(here).chain(others)
     }

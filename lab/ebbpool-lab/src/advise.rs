@@ -98,6 +98,8 @@ pub struct MemoryPoint {
     pub life_years: Option<f64>,
     /// The least and the most years, where the device's endurance has a range.
     pub life_range_years: Option<[f64; 2]>,
+    /// $ a month of the device, and of this memory if the request has a price for it.
+    pub dollars_per_month: Option<f64>,
 }
 
 /// The answer to an operator. It serializes as one JSON object; unknown figures are null.
@@ -157,6 +159,8 @@ pub struct Advice {
     pub breakevens: Vec<BreakEven>,
     /// The life of the device.
     pub life: LifeAnswer,
+    /// What the figures in $ are without; empty if there are none.
+    pub dollars_without: Vec<String>,
     /// What the request does not say, and what stands in its place.
     #[schemars(with = "Vec<String>")]
     pub assumptions: Vec<AdviceNote>,

@@ -41,6 +41,7 @@ mod knee;
 mod lab;
 pub mod lifetime;
 mod memory_size;
+pub mod money;
 pub mod numbers;
 mod policy_selection;
 mod pricing;

@@ -13,6 +13,7 @@ use ebbpool_sim::{DeviceOutcome, SweepRow};
 
 use crate::compare::Comparison;
 use crate::device_life::{self, elapsed_us, is_paced};
+use crate::money::{MonthlyCost, MonthlyLoad, dollars};
 use crate::policy_selection::BASELINE;
 
 pub use crate::device_life::{DeviceLife, LifeUnderLoad};
@@ -168,5 +169,44 @@ fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Op
         under(least)?,
         other.map_or(String::new(), |other| format!(" and {other}")),
         endurance.text()
+    ))
+}
+
+/// What the device costs in a month under the cheapest policy and under the baseline, at the rate of the request; `None` without a
+/// rate, or if the device has no prices.
+pub(crate) fn sentence_in_money(comparison: &Comparison) -> Option<String> {
+    let size = comparison.usual_size();
+    let memory = comparison.memory(size);
+    let pricing = comparison.pricings.first()?;
+    let tariff = pricing.tariff.as_ref()?;
+    let bytes = comparison.page_size;
+    let cost = |row: &SweepRow| {
+        let device = row.device.as_ref().filter(|device| device.failed.is_none())?;
+        let seconds = device.arrival_us.filter(|time| *time > 0.0)? / 1e6;
+        let stored_bytes = comparison.database_pages.zip(bytes).map(|(pages, bytes)| pages.saturating_mul(bytes));
+        let load = MonthlyLoad {
+            reads_per_second: device.report.reads as f64 / seconds,
+            writes_per_second: device.report.writes as f64 / seconds,
+            stored_bytes,
+            memory: None,
+        };
+        Some((comparison.policies[row.policy].as_str(), tariff.monthly(&load)))
+    };
+    let rows = comparison.rows().filter(|row| row.size == size && row.asymmetry == 0);
+    let costs: Vec<(&str, MonthlyCost)> = rows.filter_map(cost).collect();
+    let least = costs.iter().min_by(|(_, a), (_, b)| a.total.total_cmp(&b.total))?;
+    let baseline = costs.iter().find(|(policy, _)| *policy == BASELINE && *policy != least.0);
+    let under =
+        |(policy, cost): &(&str, MonthlyCost)| match costs.iter().all(|(_, it)| dollars(it.total) == dollars(least.1.total)) {
+            true => format!("{} a month under every policy", dollars(cost.total)),
+            false => format!("{} a month under {policy}", dollars(cost.total)),
+        };
+    let baseline = baseline.filter(|it| dollars(it.1.total) != dollars(least.1.total));
+    Some(format!(
+        "at {memory}, at this rate, {} costs {}{}, without {}",
+        pricing.device_name.as_deref()?,
+        under(least),
+        baseline.map_or_else(String::new, |it| format!(" and {}", under(it))),
+        least.1.without.join(", ")
     ))
 }

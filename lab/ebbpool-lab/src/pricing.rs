@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::{LabError, RequestError};
 use crate::lab::Lab;
+use crate::money::Tariff;
 use crate::numbers::rounded;
 
 /// The information that a device can give to policies.
@@ -145,6 +146,8 @@ pub struct Pricing {
     pub endurance: Option<Endurance>,
     /// The bytes that a device with a profile takes for each page written: whole pages of the device.
     pub written_bytes: Option<u64>,
+    /// What the device costs, if its profile says it.
+    pub tariff: Option<Tariff>,
     /// Notes on the device for the caller's user.
     pub notes: Vec<String>,
 }
@@ -179,6 +182,7 @@ impl Pricing {
             device: None,
             endurance: None,
             written_bytes: None,
+            tariff: None,
             notes: Vec::new(),
         }
     }
@@ -225,6 +229,7 @@ impl Pricing {
             device: Some(device),
             endurance: profile.as_ref().and_then(DeviceProfile::endurance),
             written_bytes: paged.as_ref().and_then(PagedProfile::written_bytes),
+            tariff: paged.as_ref().and_then(|paged| Tariff::new(paged, trace.page_size)),
             notes: paged.as_ref().and_then(PagedProfile::charging_note).into_iter().collect(),
         })
     }
@@ -244,6 +249,7 @@ impl Pricing {
             device: Some(device),
             endurance: None,
             written_bytes: None,
+            tariff: None,
             notes: config.notes(),
         })
     }

@@ -41,6 +41,9 @@ pub(crate) struct AdviseArgs {
     /// The most memory that the buffer may have, such as 512MiB [default: its present size]
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_budget: Option<ByteSize>,
+    /// The price of a GiB of memory for a month in $: adds $ a month to each size of the memory
+    #[arg(long, value_name = "USD")]
+    pub(crate) memory_price: Option<f64>,
     /// References that arrive per second, or per period, as in 300/min
     #[arg(long, value_name = "N[/s]", conflicts_with_all = ["duration", "writes_per_day"])]
     pub(crate) rate: Option<Rate>,
@@ -149,6 +152,7 @@ impl AdviseArgs {
         request.now = self.now.as_deref().map(str::parse).transpose()?;
         request.frames = self.frames.clone();
         request.budget = self.memory_budget;
+        request.memory_price = self.memory_price;
         request.clock = rate.or(duration).or(daily);
         request.life = self.life;
         request.counting.warmup = self.warmup.value;

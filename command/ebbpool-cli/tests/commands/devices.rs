@@ -12,7 +12,7 @@ fn the_list_and_the_details_of_devices_fit_80_columns() {
     let list = ebbpool.stdout(&["devices"]);
     let names: Vec<&str> =
         list.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names.len(), 43);
+    assert_eq!(names.len(), 46);
     let details = names.iter().map(|name| ebbpool.stdout(&["devices", name]));
     for text in std::iter::once(list.clone()).chain(details) {
         for line in text.lines() {

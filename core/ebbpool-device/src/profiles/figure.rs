@@ -153,6 +153,20 @@ pub enum Quantity {
     ReadUsd,
     /// Price of writing one page or object, $.
     WriteUsd,
+    /// Price of reading a GiB, beside that of the request, $.
+    ReadGibUsd,
+    /// Price of writing a GiB, beside that of the request, $.
+    WrittenGibUsd,
+    /// Price of a GiB stored for a month, $.
+    StoredUsd,
+    /// Operations a second that come with the volume.
+    FreeIops,
+    /// Price of a further operation a second, provisioned for a month, $.
+    IopsUsd,
+    /// MiB a second that come with the volume.
+    FreeThroughput,
+    /// Price of a further MiB a second, provisioned for a month, $.
+    ThroughputUsd,
     /// The asymmetry of the parametric I/O model (Papon & Athanassoulis): write over read time.
     Alpha,
     /// Reads that the device serves at once (k_r of the parametric I/O model).
@@ -191,7 +205,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities, in the order in which tables list them.
-    pub const ALL: [Quantity; 31] = [
+    pub const ALL: [Quantity; 38] = [
         Quantity::ReadUs,
         Quantity::WriteUs,
         Quantity::TransferReadUs,
@@ -206,6 +220,13 @@ impl Quantity {
         Quantity::ChipProgramUs,
         Quantity::ReadUsd,
         Quantity::WriteUsd,
+        Quantity::ReadGibUsd,
+        Quantity::WrittenGibUsd,
+        Quantity::StoredUsd,
+        Quantity::FreeIops,
+        Quantity::IopsUsd,
+        Quantity::FreeThroughput,
+        Quantity::ThroughputUsd,
         Quantity::Alpha,
         Quantity::KR,
         Quantity::KW,
@@ -257,6 +278,13 @@ impl Quantity {
             ChipProgramUs => ("chip_program_us", "page program in the chip, t_PROG", "µs"),
             ReadUsd => ("read_usd", "price of a read", "$"),
             WriteUsd => ("write_usd", "price of a write", "$"),
+            ReadGibUsd => ("read_gib_usd", "price of a GiB read", "$"),
+            WrittenGibUsd => ("written_gib_usd", "price of a GiB written", "$"),
+            StoredUsd => ("stored_usd", "price of a GiB stored for a month", "$"),
+            FreeIops => ("free_iops", "operations a second that come free", "1/s"),
+            IopsUsd => ("iops_usd", "price of a further operation a second for a month", "$"),
+            FreeThroughput => ("free_throughput", "MiB a second that come free", "MiB/s"),
+            ThroughputUsd => ("throughput_usd", "price of a further MiB a second for a month", "$"),
             Alpha => ("alpha", "asymmetry alpha of the parametric I/O model", ""),
             KR => ("k_r", "concurrent reads k_r", ""),
             KW => ("k_w", "concurrent writes k_w", ""),

@@ -12,7 +12,7 @@ use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{ComparedLoads, LifeAnswer, LifeBasis};
-use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of};
+use super::load::{LoadTerms, MeasuredTerms, MoneyTerms, SystemLoad, life_of};
 use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
@@ -203,6 +203,11 @@ impl<'a> Advisor<'a> {
             life.causes = uncached::causes(&terms, &now);
             knobs.clear();
         }
+        let monthly = terms.monthly([now.reads_per_reference, now.writes_per_reference], now.frames);
+        let mut dollars_without = monthly.map_or_else(Vec::new, |cost| cost.without);
+        if !dollars_without.is_empty() && !self.uncached {
+            dollars_without.push("the log and other files".into());
+        }
         let breakeven = breakevens.iter().filter_map(|it| it.holds_from);
         Ok(Advice {
             trace: self.questioner.source.label().into(),
@@ -231,6 +236,7 @@ impl<'a> Advisor<'a> {
             breakevens,
             life,
             knobs,
+            dollars_without,
             assumptions: self.assumptions,
             questions: self.questions,
         })
@@ -435,6 +441,12 @@ impl<'a> Advisor<'a> {
             page_size,
             life: LifeBasis::for_pricing(&self.pricing),
             measured: self.measured.map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
+            money: MoneyTerms {
+                tariff: self.pricing.tariff.clone(),
+                memory_price: self.request.memory_price,
+                stored_bytes: self.metadata.database_pages.zip(page_size).map(|(pages, size)| pages.saturating_mul(size)),
+                device_share: self.questioner.device_share,
+            },
         })
     }
 
@@ -495,6 +507,7 @@ impl<'a> Advisor<'a> {
             bytes_written_per_day: load.bytes_written_per_day,
             life_years: load.life_years,
             life_range_years: load.life_range_years,
+            dollars_per_month: load.dollars_per_month,
         })
     }
 
@@ -540,6 +553,9 @@ impl<'a> Advisor<'a> {
                 bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
                 life_years: life.map(|life| life.years),
                 life_range_years: life.and_then(|life| life.range),
+                dollars_per_month: terms
+                    .monthly([traffic.all_reads() as f64 / references, writes_per_reference], frames)
+                    .map(|cost| cost.total),
             })
         };
         study.sizes.iter().enumerate().filter_map(at_size).collect()

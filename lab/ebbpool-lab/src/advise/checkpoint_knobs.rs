@@ -165,6 +165,7 @@ impl Advisor<'_> {
             bytes_written_per_day: other.bytes_written_per_day,
             life_years: other.life_years.filter(|_| has_life),
             life_range_years: other.life_range_years.filter(|_| has_life),
+            dollars_per_month: other.dollars_per_month,
             note: Some("evictions and checkpoints; recovery takes longer".into()),
         });
         Ok((knobs.collect(), Some(cause).filter(|_| !is_counted)))

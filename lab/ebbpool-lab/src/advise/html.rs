@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::paragraphs::{change, daily, lives, setting};
 use super::{Advice, AdviceParagraph, AdviceTable, SystemLoad};
+use crate::money::dollars;
 use crate::numbers::{decimals, digits, rounded};
 use crate::report::html::{document, style_sheet};
 use crate::report::{self, ReportOptions, chart, figure_tools};
@@ -151,6 +152,9 @@ fn figures(advice: &Advice) -> Vec<Tile> {
     }
     if now.life_years.is_some() || then.life_years.is_some() {
         tiles.push(Tile { name: "life of the device".into(), now: lives(now.life()), then: lives(then.life()), change: None });
+    }
+    if let Some(values) = both(|it| it.dollars_per_month) {
+        tiles.push(tile("$ a month", values, dollars));
     }
     tiles
 }

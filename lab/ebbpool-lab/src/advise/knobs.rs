@@ -31,6 +31,8 @@ pub struct ServerSetting {
     pub life_years: Option<f64>,
     /// The least and the most years, where the device's endurance has a range.
     pub life_range_years: Option<[f64; 2]>,
+    /// $ a month with it.
+    pub dollars_per_month: Option<f64>,
     /// What limits the figures, or why there are none.
     pub note: Option<String>,
 }
@@ -49,6 +51,7 @@ impl ServerSetting {
             bytes_written_per_day: None,
             life_years: None,
             life_range_years: None,
+            dollars_per_month: None,
             note: Some(note.into()),
         }
     }
@@ -66,6 +69,7 @@ impl ServerSetting {
             bytes_written_per_day: other.bytes_written_per_day,
             life_years: other.life_years,
             life_range_years: other.life_range_years,
+            dollars_per_month: other.dollars_per_month,
             note: None,
         }
     }

@@ -8,6 +8,7 @@ use super::life::LifeBasis;
 use super::measured::MeasuredDay;
 use super::simulation::SimulatedCell;
 use crate::device_life::{DeviceLife, OwedWrites};
+use crate::money::{MonthlyCost, MonthlyLoad, Tariff};
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
@@ -40,6 +41,8 @@ pub struct SystemLoad {
     pub life_range_years: Option<[f64; 2]>,
     /// The share of the time for which the device is busy; above 1 it does not keep up.
     pub busy_share: Option<f64>,
+    /// $ a month of the device, and of the memory if the request has a price for it.
+    pub dollars_per_month: Option<f64>,
     /// Counted references.
     pub references: u64,
     /// Counted page reads.
@@ -72,6 +75,18 @@ pub(super) struct LoadTerms {
     pub(super) page_size: Option<u64>,
     pub(super) life: LifeBasis,
     pub(super) measured: Option<MeasuredTerms>,
+    pub(super) money: MoneyTerms,
+}
+
+/// What turns a load into $.
+#[derive(Clone, Debug)]
+pub(super) struct MoneyTerms {
+    pub(super) tariff: Option<Tariff>,
+    pub(super) memory_price: Option<f64>,
+    /// Bytes of the database, if the trace states its pages.
+    pub(super) stored_bytes: Option<u64>,
+    /// The share of the page reads that reach the device.
+    pub(super) device_share: f64,
 }
 
 /// Measured bytes per day, from which simulated changes start.
@@ -183,6 +198,23 @@ impl LoadTerms {
         Some(DeviceLife { years: years(host_bytes, per_day), range })
     }
 
+    /// What a system costs in a month; `None` without a price, or without a rate where the device has one.
+    pub(super) fn monthly(&self, [reads, writes]: [f64; 2], frames: u64) -> Option<MonthlyCost> {
+        let MoneyTerms { tariff, memory_price, stored_bytes, device_share } = &self.money;
+        let memory = memory_price.zip(self.page_size).map(|(price, size)| (frames.saturating_mul(size), price));
+        let rate = self.rate.map_or(0.0, |rate| rate.references_per_second);
+        let load = MonthlyLoad {
+            reads_per_second: rate * reads * device_share,
+            writes_per_second: rate * writes,
+            stored_bytes: *stored_bytes,
+            memory,
+        };
+        match (tariff, self.rate) {
+            (Some(tariff), Some(_)) => Some(tariff.monthly(&load)),
+            _ => memory.map(|_| MonthlyCost { without: vec!["the device".into()], ..Tariff::default().monthly(&load) }),
+        }
+    }
+
     /// The load of the present system, whose life does not depend on what the trace owes if its writes were measured.
     pub(super) fn present_load(&self, cell: &SimulatedCell) -> SystemLoad {
         let mut load = self.load(cell);
@@ -214,6 +246,7 @@ impl LoadTerms {
             bytes_written_per_day: self.bytes_per_day(writes_per_reference),
             life_years: life.map(|life| life.years),
             life_range_years: life.and_then(|life| life.range),
+            dollars_per_month: self.monthly([reads_per_reference, writes_per_reference], result.frames).map(|cost| cost.total),
             busy_share: self.rate.zip(result.cost_us).map(|(rate, us)| rate.per_second(us / 1e6)),
             references: result.references,
             reads: result.reads,

@@ -10,6 +10,7 @@ use super::{Advice, BreakEven, ClockSource, MeasuredDay, MemoryPoint, ServerSett
 use crate::checkpoints::CheckpointSchedule;
 use crate::device_life::DeviceLife;
 use crate::knee::WORTH_DOUBLING;
+use crate::money::dollars;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
 
 /// A section of a page.
@@ -118,8 +119,11 @@ fn by_size(advice: &Advice, server: &str) -> Vec<String> {
             let sizes = [then, now].map(|load| setting(advice, load.frames));
             let changed = |value: f64, before: f64| percent(saving(value, before));
             let life = then.life().map_or_else(String::new, |life| format!(", life {}{life}", longest(advice)));
+            let money = then.dollars_per_month.zip(now.dollars_per_month);
+            let money = money
+                .map_or_else(String::new, |(then, now)| format!(", {} a month instead of {}", dollars(then), dollars(now)));
             let text = format!(
-                "Set {name} = {} (now {}): reads {}, writes {}, bill {}{life}",
+                "Set {name} = {} (now {}): reads {}, writes {}, bill {}{life}{money}",
                 sizes[0],
                 sizes[1],
                 changed(then.reads_per_reference, now.reads_per_reference),
@@ -302,8 +306,10 @@ fn better_in_present_memory(advice: &Advice) -> Option<&MemoryPoint> {
 }
 
 fn rates(advice: &Advice) -> Vec<String> {
+    let money =
+        (!advice.dollars_without.is_empty()).then(|| format!("$ a month is without {}", advice.dollars_without.join(", ")));
     let Some(arrivals) = advice.arrivals else {
-        return Vec::new();
+        return money.into_iter().collect();
     };
     let rate = decimals(arrivals.references_per_second, 0);
     let source = match arrivals.source {
@@ -321,6 +327,7 @@ fn rates(advice: &Advice) -> Vec<String> {
         sentences
             .push("Bytes a day are those that were measured; with another setting pages change as in the simulation".into());
     }
+    sentences.extend(money);
     sentences
 }
 
@@ -356,6 +363,10 @@ fn lives_column(advice: &Advice) -> String {
     format!("lives {}", longest(advice)).trim_end().into()
 }
 
+pub(super) fn in_dollars(amount: Option<f64>) -> String {
+    amount.map_or_else(|| "-".into(), dollars)
+}
+
 pub(super) fn lives(life: Option<DeviceLife>) -> String {
     life.map_or_else(|| "-".into(), |life| life.to_string())
 }
@@ -377,7 +388,9 @@ fn loads(advice: &Advice) -> AdviceTable {
     header.push(format!("reads{per}"));
     header.extend(cached.map(|_| "from the device".into()));
     header.push(format!("writes{per}"));
-    let optional = [(bytes, "a day".to_string()), (busy, "busy".into()), (life, lives_column(advice))];
+    let money = knows(|load| load.dollars_per_month.is_some());
+    let optional =
+        [(bytes, "a day".to_string()), (busy, "busy".into()), (life, lives_column(advice)), (money, "$ a month".into())];
     header.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name));
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
@@ -408,6 +421,7 @@ fn loads(advice: &Advice) -> AdviceTable {
             (bytes, load.bytes_written_per_day.map_or_else(|| "-".into(), daily)),
             (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
             (life, lives(load.life())),
+            (money, in_dollars(load.dollars_per_month)),
         ];
         cells.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
         cells
@@ -456,7 +470,9 @@ fn curve(advice: &Advice) -> AdviceTable {
         let saved = saving(writes, now);
         saved.map_or_else(|| "-".into(), |saved| format!("{saved:.0} %"))
     };
+    let money = advice.curve.iter().any(|point| point.dollars_per_month.is_some());
     header.extend(life.then(|| lives_column(advice)));
+    header.extend(money.then(|| "$ a month".into()));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
         let bytes = point.bytes.map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
@@ -473,6 +489,7 @@ fn curve(advice: &Advice) -> AdviceTable {
             (false, false) => Some(digits(point.cost_now)),
         });
         cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
+        cells.extend(money.then(|| in_dollars(point.dollars_per_month)));
         cells
     });
     AdviceTable { rows: rows.collect(), header }
@@ -628,6 +645,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     };
     let sentences = others.map(sentence).collect();
     let life = advice.knobs.iter().any(|knob| knob.life_years.is_some());
+    let money = advice.knobs.iter().any(|knob| knob.dollars_per_month.is_some());
     let saved = |percent: Option<f64>| {
         let text = percent.map(|percent| format!("{percent:+.1} %"));
         text.unwrap_or_else(|| "-".into()).replace("-0.0 %", "+0.0 %")
@@ -637,12 +655,14 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
         let mut cells = vec![format!("{} {} to {}", knob.setting, values[0], values[1])];
         cells.extend([knob.saves_cost, knob.saves_reads, knob.saves_writes].map(saved));
         cells.extend(life.then(|| lives(life_of(knob.life_years, knob.life_range_years))));
+        cells.extend(money.then(|| in_dollars(knob.dollars_per_month)));
         cells
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = ["", "saves of bill", "reads", "writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
     header.extend(life.then(|| lives_column(advice)));
+    header.extend(money.then(|| "$ a month".into()));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
     (sentences, table)
 }

@@ -34,6 +34,8 @@ pub struct AdviseRequest {
     /// How references are counted; its rate is ignored, because `clock` has it. Without checkpoints those of `now` are
     /// charged to every candidate.
     pub counting: CountingRules,
+    /// $ a month of a GiB of memory.
+    pub memory_price: Option<f64>,
     /// What the present system wrote while the trace was captured.
     pub measured: Option<MeasuredWrites>,
 }
@@ -91,6 +93,9 @@ impl AdviseRequest {
                 return Err(AdviseError::NotDailyWrites(pages).into());
             }
             _ => {}
+        }
+        if let Some(price) = self.memory_price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            return Err(AdviseError::NotMemoryPrice(price).into());
         }
         if self.life.is_some_and(|life| life.is_zero()) {
             return Err(AdviseError::NoLife.into());

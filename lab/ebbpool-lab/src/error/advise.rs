@@ -20,6 +20,9 @@ pub enum AdviseError {
         /// Bytes of a page.
         page_size: u64,
     },
+    /// The price of memory is no amount.
+    #[error("{0} is no price of a GiB of memory for a month, in $")]
+    NotMemoryPrice(f64),
     /// The asymmetry changes.
     #[error("advice needs a constant R, and that of {0} changes; give a number, such as 32")]
     Changes(AsymmetrySpec),

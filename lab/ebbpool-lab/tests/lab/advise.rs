@@ -538,6 +538,40 @@ fn what_a_server_cannot_have_is_not_its_advice() {
     }
 }
 
+/// Requests of 2,628,000 seconds, and memory by the GiB: more memory saves $ of requests and costs $ of its own.
+#[test]
+fn a_month_in_dollars_has_requests_and_memory() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
+    let of = |device: &str, price: Option<f64>, rate: Option<&str>| {
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some(device)).expect("a device"));
+        (request.server, request.frames) = (Some(ServerKind::Postgresql), Some(MemorySize::frames(100)));
+        request.clock = rate.map(|rate| AdviceClock::Rate(rate.parse().expect("a rate")));
+        request.memory_price = price;
+        advised(&trace, &request)
+    };
+    let with = of("s3-standard", Some(1000.0), Some("50/s"));
+    let memory = |frames: u64| 1000.0 * (frames * 8192) as f64 / f64::from(1 << 30);
+    for load in [&with.now, &with.then] {
+        let requests = load.reads_per_reference * 4e-7 + load.writes_per_reference * 5e-6;
+        close(load.dollars_per_month, 50.0 * 2_628_000.0 * requests + 0.000_023 * memory(2000) + memory(load.frames));
+    }
+    let point = with.curve.iter().find(|point| point.frames == with.then.frames).expect("a point");
+    close(point.dollars_per_month, with.then.dollars_per_month.expect("dollars"));
+    let knob = with.knobs.iter().find(|knob| knob.simulated).expect("a setting");
+    assert!(knob.dollars_per_month < with.now.dollars_per_month);
+    let text = with.paragraphs().into_iter().flat_map(|it| it.sentences).collect::<Vec<_>>().join("\n");
+    assert!(text.contains("$ a month is without peaks, the log and other files"), "{text}");
+    assert!(text.contains(" a month instead of $"), "{text}");
+    let page = report_page(&with, &AdvicePageParts::default());
+    assert!(page.contains("<h2>$ a month</h2>"));
+    // Without a price there is no figure, and without a rate only that of the memory.
+    assert_eq!(of("sd-a1", None, Some("50/s")).now.dollars_per_month, None);
+    assert_eq!(of("s3-standard", None, None).now.dollars_per_month, None);
+    let of_memory = of("s3-standard", Some(1000.0), None);
+    close(of_memory.now.dollars_per_month, memory(100));
+    assert_eq!(of_memory.dollars_without, ["the device", "the log and other files"]);
+}
+
 /// Records the notes.
 #[derive(Default)]
 struct StoredResults(AtomicUsize, AtomicUsize);

@@ -43,9 +43,9 @@ fn without_a_target_the_answer_is_the_knee() {
     let falls = of(&[250, 500]);
     assert_eq!(falls.knee(), None);
     let falls = falls.sentence();
-    assert!(falls.contains("500 frames (50%), the largest size under"), "{falls}");
+    assert!(falls.contains("still pays at the largest size, 500 frames (50%) with"), "{falls}");
     let flat = of(&[1000, 2000]).sentence();
-    assert!(flat.contains("1,000 frames (100%), the smallest under lru"), "{flat}");
+    assert!(flat.contains("the smallest size, 1,000 frames (100%), is enough with lru"), "{flat}");
     let one = of(&[1000]).sentence();
     assert!(one.starts_with("at R=8 lru's bill is"), "{one}");
 }
