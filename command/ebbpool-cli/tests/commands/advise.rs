@@ -141,3 +141,67 @@ fn extreme_rates_have_short_lines() {
         assert!(longest <= Some(130), "{longest:?}: {page}");
     }
 }
+
+/// The page of a capture whose counters are known: a rate, bytes a day and years are one number in its JSON, its text and its report, and
+/// the counters'.
+#[test]
+fn a_figure_is_one_number_wherever_it_stands() {
+    const PAGE: f64 = 8192.0;
+    let ebbpool = Ebbpool::in_scratch();
+    let ask = |more: &[&str]| {
+        let args = ["advise", TRACE, "--page-size", "8k", "--frames", "400", "--server", "postgresql", "--device", "sd-a1"];
+        [&args[..], &["--duration", "400s"], more].concat().into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    let asked = |more: &[&str]| ebbpool.json(&ask(more).iter().map(String::as_str).collect::<Vec<_>>());
+    let simulated = asked(&[])["now"].clone();
+    let bytes = |count: &str| PAGE * simulated[count].as_f64().expect("a count");
+    let facts = format!(
+        r#"{{"references": 40000, "written": {{"seconds": 400.0, "page_bytes": {}, "log_bytes": 3000000, "process_bytes": null, "device": null}},
+            "read": {{"page_bytes": {1}, "process_bytes": {1}}}}}"#,
+        bytes("writes"),
+        bytes("reads")
+    );
+    std::fs::write(ebbpool.path("t.json"), facts).expect("a file");
+    let json = asked(&["--facts", "t.json"]);
+    let now = |field: &str| json["now"][field].as_f64().unwrap_or_else(|| panic!("no {field}: {json}"));
+    let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    // The counters of the capture.
+    near(now("reads_per_second") * 400.0 * PAGE, bytes("reads"));
+    near(now("writes_per_second") * 400.0 * PAGE, bytes("writes"));
+    let day = (bytes("writes") + 3e6) * 86_400.0 / 400.0;
+    near(now("bytes_written_per_day"), day);
+    near(json["life"]["measured"]["total"].as_f64().expect("bytes"), day);
+    near(now("life_years"), json["life"]["host_bytes"].as_f64().expect("bytes") / day / 365.0);
+    assert_eq!(json["cached_reads"], Value::Null);
+    // What the simulation writes by cause is what it writes.
+    let causes = json["life"]["causes"].as_array().expect("causes").iter().filter(|cause| cause["included"] == true);
+    let sum: f64 = causes.map(|cause| cause["bytes_per_day"].as_f64().expect("bytes")).sum();
+    near(sum, day - 3e6 * 86_400.0 / 400.0);
+    // The size of the curve that is the present one.
+    let points = json["curve"].as_array().expect("a curve");
+    let present = points.iter().find(|point| point["frames"] == 400).expect("the present size");
+    for field in ["bytes_written_per_day", "life_years", "reads_per_reference", "writes_per_reference"] {
+        near(present[field].as_f64().expect("a figure"), now(field));
+    }
+    let words = ask(&["--facts", "t.json", "--report", "a.html"]);
+    let page = ebbpool.stdout(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let report = std::fs::read_to_string(ebbpool.path("a.html")).expect("a report");
+    let [reads, writes] = ["reads_per_second", "writes_per_second"].map(|field| format!("{:.0}", now(field)));
+    let daily = format!("{:.2} GB", day / 1e9);
+    let row = page.lines().find(|line| line.starts_with("  now ")).expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[3..5], [&reads, &writes], "{row}");
+    assert!(row.contains(&daily), "{row} {daily}");
+    let life = row.split(" % ").nth(1).expect("a life").trim();
+    for text in [&page, &report] {
+        assert!(text.contains(&format!("the server writes {daily} a day")), "no {daily}: {page}");
+    }
+    // The row, and the card "now".
+    for figure in [reads.as_str(), &writes, &daily, life] {
+        assert!(report.contains(&format!("<span>{figure}</span>")), "no {figure} in the row");
+        assert!(report.contains(&format!("now {figure}")), "no {figure} in the card");
+    }
+    // The mark of the present size in the table of the memory.
+    let size = page.lines().find(|line| line.trim_end().ends_with(" now")).expect("the present size");
+    assert!(size.contains(life), "{size} {life}");
+}
