@@ -182,7 +182,7 @@ pub(crate) fn sentence_in_money(comparison: &Comparison) -> Option<String> {
     let bytes = comparison.page_size;
     let cost = |row: &SweepRow| {
         let device = row.device.as_ref().filter(|device| device.failed.is_none())?;
-        let seconds = device.arrival_us.filter(|time| *time > 0.0)? / 1e6;
+        let seconds = row.counts.references as f64 / comparison.rate?.per_second();
         let stored_bytes = comparison.database_pages.zip(bytes).map(|(pages, bytes)| pages.saturating_mul(bytes));
         let load = MonthlyLoad {
             reads_per_second: device.report.reads as f64 / seconds,
