@@ -4,7 +4,7 @@ use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of_on
 use crate::compare::{Comparison, PriceBlock};
 use crate::dirty_end;
 use crate::lifetime;
-use crate::numbers::{self, digits, less_or_more};
+use crate::numbers::{self, cheaper_or_dearer, digits, less_or_more};
 use crate::policy_selection::BASELINE;
 
 /// FD-Buffer's default asymmetry and size. The sentence uses them if the comparison has them.
@@ -136,7 +136,7 @@ fn recommendation(comparison: &Comparison) -> Option<Recommendation> {
 pub(crate) fn best_choice(name: &str, all: &str, best: &BestPolicy, against_baseline: Option<f64>) -> String {
     let most = best.above_least.iter().copied().fold(1.0, f64::max);
     let average = match against_baseline {
-        Some(ratio) => format!(", on average {} than {BASELINE}", cheaper_or_dearer(ratio)),
+        Some(ratio) => format!(", on average {} than {BASELINE}", cheaper_or_dearer(&less_or_more(ratio, 1.0))),
         None => String::new(),
     };
     let distance = match most {
@@ -154,17 +154,6 @@ pub(crate) fn best_choice(name: &str, all: &str, best: &BestPolicy, against_base
             "{name} is the best choice over {all}{average}; another policy costs nothing in {free} of them, and {name} is \
              {distance} in the others"
         ),
-    }
-}
-
-/// A ratio of two bills in words: "15 % cheaper", "3 % dearer", "no cheaper".
-fn cheaper_or_dearer(ratio: f64) -> String {
-    let text = less_or_more(ratio, 1.0);
-    match (text.strip_suffix(" less"), text.strip_suffix(" more")) {
-        (Some("no"), _) => "no cheaper".into(),
-        (Some(much), _) => format!("{much} cheaper"),
-        (_, Some(much)) => format!("{much} dearer"),
-        _ => text,
     }
 }
 

@@ -113,6 +113,11 @@ pub(crate) fn less_or_more(value: f64, baseline: f64) -> String {
     }
 }
 
+/// What is that much less or more, as a bill that `than` follows: "15 % cheaper", "3 % dearer", "no cheaper".
+pub(crate) fn cheaper_or_dearer(change: &str) -> String {
+    change.replace(" less", " cheaper").replace(" more", " dearer")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

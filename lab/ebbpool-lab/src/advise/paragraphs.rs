@@ -11,7 +11,7 @@ use crate::checkpoints::CheckpointSchedule;
 use crate::device_life::DeviceLife;
 use crate::knee::WORTH_DOUBLING;
 use crate::money::dollars;
-use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
+use crate::numbers::{cheaper_or_dearer, decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
 
 /// A section of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,14 +179,14 @@ fn other_policies(advice: &Advice) -> AdviceParagraph {
                 "With {} {} is {} than {}",
                 memory(advice, then.frames),
                 other.policy,
-                cheaper(other.cost, then.cost),
+                cheaper_or_dearer(&change(other.cost, then.cost)),
                 now.policy
             )
         }
         None => format!("With {} no policy tried is cheaper than {}", memory(advice, then.frames), now.policy),
     });
     if let Some(better) = better_in_present_memory(advice).filter(|_| then.frames != now.frames) {
-        let cheaper = cheaper(better.best_cost, now.cost);
+        let cheaper = cheaper_or_dearer(&change(better.best_cost, now.cost));
         sentences.push(format!("With the present {} {} is {cheaper}", memory(advice, now.frames), better.best_policy));
     }
     let best = advice.other_policy.as_ref().map_or(&then.policy, |other| &other.policy);
@@ -248,11 +248,6 @@ fn falls(value: f64, baseline: f64) -> String {
     }
 }
 
-/// `21 % cheaper` or `3 % dearer`.
-fn cheaper(value: f64, baseline: f64) -> String {
-    change(value, baseline).replace(" less", " cheaper").replace(" more", " dearer").replace("no cheaper", "as cheap")
-}
-
 fn assumed(advice: &Advice) -> Option<String> {
     let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
     let assumptions: Vec<String> = assumptions.collect();
@@ -282,9 +277,10 @@ fn answer(advice: &Advice) -> Vec<String> {
         }
     });
     if then.frames != now.frames {
-        let alone = (!same_policy).then(|| format!("{} alone is {}", then.policy, cheaper(same_memory.cost, now.cost)));
+        let alone = (!same_policy)
+            .then(|| format!("{} alone is {}", then.policy, cheaper_or_dearer(&change(same_memory.cost, now.cost))));
         let better = better_in_present_memory(advice);
-        let better = better.map(|it| format!("{} is {}", it.best_policy, cheaper(it.best_cost, now.cost)));
+        let better = better.map(|it| format!("{} is {}", it.best_policy, cheaper_or_dearer(&change(it.best_cost, now.cost))));
         let costs: Vec<String> = alone.into_iter().chain(better).collect();
         if !costs.is_empty() {
             sentences.push(format!("With the present {before} {}", costs.join(", and ")));
