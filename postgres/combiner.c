@@ -156,6 +156,14 @@ fill_queue(void)
 	ebb_shared->pause = 0;
 }
 
+static void
+name_leader(void)
+{
+	ebb_shared->leader[0] = '\0';
+	if (ebb_works())
+		EBB_CALL(ebbpool_policy_leader(ebb_shared->policy, ebb_shared->leader, sizeof ebb_shared->leader));
+}
+
 /* Events before position `old` have waited long enough, however few came since then (6). Under the lock. */
 void
 ebb_combine(uint64 old)
@@ -185,6 +193,7 @@ ebb_combine(uint64 old)
 	unreported = ebb_shared->counters.unreported - unreported;
 	ebb_harvest_frames(events > unreported ? Min((events - unreported) * ebb_harvest, ebb_shared->frames) : 0);
 	fill_queue();
+	name_leader();
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(ebb_shared->counters.time, end, start);
 	ebb_shared->counters.combines++;

@@ -4,6 +4,7 @@
 CREATE FUNCTION ebbpool_counters(
     OUT active boolean,
     OUT policy text,
+    OUT leader text,
     OUT failure text,
     OUT attach text,
     OUT asymmetry double precision,
@@ -51,7 +52,7 @@ END $$;
 COMMENT ON FUNCTION ebbpool_pages() IS 'pages that the server has read and written';
 
 CREATE VIEW ebbpool_stat AS
-SELECT c.active, c.policy, c.failure, c.attach, c.asymmetry,
+SELECT c.active, c.policy, c.leader, c.failure, c.attach, c.asymmetry,
        r.reads, s.writes, r.reads + c.asymmetry * s.writes AS bill,
        c.since, c.buffers, c.policy_bytes, c.misses, c.victims, c.fallbacks, c.waits, c.rescued, c.refused,
        c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.ring_pages,
@@ -70,6 +71,7 @@ GRANT SELECT ON ebbpool_stat, ebbpool_settings TO PUBLIC;
 COMMENT ON VIEW ebbpool_stat IS 'what the server has read and written, and what the policy has done';
 COMMENT ON VIEW ebbpool_settings IS 'the settings of ebbpool';
 COMMENT ON COLUMN ebbpool_stat.active IS 'whether the policy names victims now';
+COMMENT ON COLUMN ebbpool_stat.leader IS 'the policy that names victims now, of those that compete in this one: ebb or lru in the duel of ebb; null where none do, and where exact is false';
 COMMENT ON COLUMN ebbpool_stat.failure IS 'why the policy has failed, if it has';
 COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (those of temporary tables and, up to 15, new pages among them) since its statistics were reset; on a standby misses, as no other counter has what replay reads';
 COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written (up to 15, new pages among them, and those of backends appear with a checkpoint)';

@@ -141,6 +141,7 @@ typedef struct EbbShared
 	EbbCounters counters;
 	char		failure[256];
 	char		policy_name[EBB_MAX_SPEC];
+	char		leader[16];		/* of the policies that compete in this one; empty if none do */
 	double		asymmetry;
 	TimestampTz since;
 

@@ -10,7 +10,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#define COLUMNS 31
+#define COLUMNS 32
 
 /* Milliseconds for which a view waits for the policy's lock, which a stopped process may have for ever. */
 #define MOST_WAIT 100
@@ -37,14 +37,21 @@ add_number(Row *row, uint64 value)
 }
 
 static void
-add_state(Row *row)
+add_text_or_null(Row *row, const char *text, bool is_there)
+{
+	row->nulls[row->length] = !is_there;
+	add(row, is_there ? CStringGetTextDatum(text) : (Datum) 0);
+}
+
+static void
+add_state(Row *row, bool is_exact)
 {
 	bool		works = ebb_works();
 
 	add(row, BoolGetDatum(works && pg_atomic_read_u32(&ebb_shared->enabled)));
 	add(row, CStringGetTextDatum(ebb_shared->policy_name));
-	row->nulls[row->length] = works;
-	add(row, works ? (Datum) 0 : CStringGetTextDatum(ebb_shared->failure));
+	add_text_or_null(row, ebb_shared->leader, is_exact && works && ebb_shared->leader[0]);
+	add_text_or_null(row, ebb_shared->failure, !works);
 	add(row, CStringGetTextDatum(ebb_shared->attach == EBB_REDIRECT ? "redirect" : "hooks"));
 	add(row, Float8GetDatum(ebb_shared->published.asymmetry));
 	add(row, TimestampTzGetDatum(ebb_shared->since));
@@ -117,7 +124,7 @@ ebbpool_counters(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
 		ebb_refuse_other_version();
 	is_exact = lock_some_time();
-	add_state(&row);
+	add_state(&row, is_exact);
 	add_counters(&row, &ebb_shared->counters, is_exact);
 	if (is_exact)
 		LWLockRelease(ebb_shared->lock);

@@ -104,6 +104,8 @@ pub struct Gauges {
     /// The policy advisor's latest estimates at the chosen Mc: Pc, Pd and Pdw (FD-Buffer,
     /// equations 5 to 7), each a share between 0 and 1.
     pub estimates: Option<[f64; 3]>,
+    /// The policy that chooses victims now, of several that compete: `ebb` or `lru` in the duel of ebb.
+    pub leader: Option<&'static str>,
 }
 
 /// The future of the page about to be referenced. Positions count references from 0.

@@ -617,6 +617,14 @@ ebbpool_status ebbpool_policy_costs(struct ebbpool_policy *policy,
                                     double read_cost,
                                     double write_cost);
 
+// Writes the name of the policy that chooses victims now, of several that compete, with its NUL into `buffer`, cut off where
+// that ends: "ebb" or "lru" in the duel of ebb; "" where none compete.
+//
+// Errors: `EBBPOOL_INVALID`.
+ebbpool_status ebbpool_policy_leader(const struct ebbpool_policy *policy,
+                                     char *buffer,
+                                     size_t capacity);
+
 // Opens a pool over a file or a block device, which is locked until the pool is closed or destroyed. `file` may be null
 // for the defaults. Stores the pool, or null after an error.
 //

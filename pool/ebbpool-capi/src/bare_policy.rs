@@ -376,4 +376,9 @@ impl BarePolicy {
     pub(crate) fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
     }
+
+    /// The policy that chooses victims now, of several that compete.
+    pub(crate) fn leader(&self) -> &'static str {
+        self.policy.gauges().leader.unwrap_or_default()
+    }
 }

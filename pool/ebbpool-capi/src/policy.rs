@@ -377,6 +377,22 @@ pub unsafe extern "C" fn ebbpool_policy_costs(policy: *mut PolicyHandle, read_co
     unsafe { with_policy(policy, body) }
 }
 
+/// Writes the name of the policy that chooses victims now, of several that compete, with its NUL into `buffer`, cut off where
+/// that ends: "ebb" or "lru" in the duel of ebb; "" where none compete.
+///
+/// Errors: `EBBPOOL_INVALID`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_policy_leader(
+    policy: *const PolicyHandle,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> StatusCode {
+    // SAFETY: the pointers are what the header requires.
+    let body = |policy: &mut BarePolicy| unsafe { write_text(policy.leader(), buffer, capacity, ptr::null_mut()) };
+    // SAFETY: the pointer is that of a policy, as the header requires.
+    unsafe { with_policy(policy, body) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -949,6 +949,7 @@ fn stats(core: &PoolShared) -> Stats {
         resident,
         dirty: core.frames.dirty().count() as u32,
         clean_target: gauges.target,
+        leader: gauges.leader,
         costs: core.transfer.costs(),
         read_latency: counters.read_latency.quantiles(),
         write_latency: counters.write_latency.quantiles(),

@@ -222,6 +222,8 @@ pub struct Stats {
     pub dirty: u32,
     /// The number of clean pages that the policy aims at, if it says (Mc of FD-Buffer, tau of CASA).
     pub clean_target: Option<f64>,
+    /// The policy that chooses victims now, of several that compete: `ebb` or `lru` in the duel of ebb.
+    pub leader: Option<&'static str>,
     /// What a read and a write of a page cost, as reported to the policy.
     pub costs: OperationCosts,
     /// How long calls that read took; a call may be of several pages.

@@ -59,7 +59,7 @@ use self::least::LeastFrames;
 use self::oldest::OldestFrames;
 use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
-use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS};
+use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, text_beside};
 
@@ -626,6 +626,10 @@ impl Policy for Ebb {
 
     fn costs(&mut self, costs: Costs) {
         self.asymmetry = asymmetry(costs);
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges { leader: Some(self.duel.leader().name()), ..Gauges::default() }
     }
 
     fn moved(&mut self, from: Frame, to: Frame) {

@@ -222,6 +222,6 @@ impl Policy for FdBuffer {
     }
 
     fn gauges(&self) -> Gauges {
-        Gauges { target: Some(f64::from(self.pools.target())), estimates: self.estimates }
+        Gauges { target: Some(f64::from(self.pools.target())), estimates: self.estimates, ..Gauges::default() }
     }
 }

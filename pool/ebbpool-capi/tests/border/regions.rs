@@ -66,6 +66,23 @@ fn on_the_heap(spec: &str, frames: u32) -> *mut PolicyHandle {
     policy
 }
 
+fn leader(policy: *const PolicyHandle) -> String {
+    let mut name = [7; 8];
+    // SAFETY: all pointers are those of live objects.
+    assert_eq!(unsafe { ebbpool_policy_leader(policy, name.as_mut_ptr(), name.len()) }, EBBPOOL_OK);
+    // SAFETY: the library has written a NUL.
+    unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_leader_is_that_of_policies_that_compete() {
+    for (spec, name) in [("ebb", "lru"), ("ebb:begin=ebb", "ebb"), ("cflru", ""), ("fd-buffer", "")] {
+        let policy = on_the_heap(spec, 100);
+        assert_eq!(leader(policy), name, "{spec}");
+        destroy(policy);
+    }
+}
+
 fn destroy(policy: *mut PolicyHandle) {
     // SAFETY: it is not used again.
     assert_eq!(unsafe { ebbpool_policy_destroy(policy) }, EBBPOOL_OK);

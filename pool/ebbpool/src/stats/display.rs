@@ -36,6 +36,9 @@ impl Stats {
         if let Some(target) = self.clean_target {
             lines.push(("clean target of the policy", format!("{target:.0}"), "pages".into()));
         }
+        if let Some(leader) = self.leader {
+            lines.push(("leader of the policy's duel", leader.into(), String::new()));
+        }
         lines.push(count("hits", self.hits, "fixes"));
         lines.push(count("misses", self.misses, "fixes"));
         lines.push(("hit ratio", format!("{:.2}", 100.0 * self.hit_ratio()), "%".into()));

@@ -37,6 +37,15 @@ pub enum Leader {
     Lru,
 }
 
+impl Leader {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Leader::Ebb => "ebb",
+            Leader::Lru => "lru",
+        }
+    }
+}
+
 words!(Leader { "ebb" => Leader::Ebb, "lru" => Leader::Lru });
 
 /// Two miniatures of the pool, one served by ebb and one by LRU, over the pages whose hash falls into a sample.
