@@ -103,6 +103,7 @@ def advise(
     now: str | None = None,
     frames: Size | None = None,
     budget: str | None = None,
+    memory_price: float | None = None,
     rate: float | str | None = None,
     duration: str | None = None,
     writes_per_day: float | str | None = None,
@@ -120,6 +121,7 @@ def advise(
     * `server`: `"postgresql"`, `"innodb"`, `"sqlite"` or `"other"`; without it, by the trace's name
     * `now`, `frames`: the present policy and memory
     * `budget`: the most memory that the buffer may have, such as `"512MiB"`
+    * `memory_price`: the price of a GiB of memory for a month in $
     * `rate`, `duration`, `writes_per_day`: one of them says how fast references arrive
     * `life`: how long the device should live, such as `"5y"`
     * `facts`: the file of facts of a capture, with the bytes that the server and its device wrote meanwhile
@@ -136,6 +138,7 @@ def advise(
         "now": text_if_given("now", now),
         "frames": None if frames is None else _one(sizes("frames", frames), "frames")[0],
         "budget": text_if_given("budget", budget),
+        "memory_price": memory_price,
         "duration": text_if_given("duration", duration),
         "writes_per_day": text_or_none(writes_per_day),
         "life": text_if_given("life", life),

@@ -20,11 +20,11 @@ TRACE = "zipf:pages=2000,refs=30000,write=0.4"
 
 
 def test_advice_is_that_of_the_command(command: Any, tmp_path: Path) -> None:
-    words = ["--frames", "60", "--now", "lru", "--asymmetry", "8", "--memory-budget", "2MiB", "--duration", "10min"]
+    words = ["--frames", "60", "--now", "lru", "--device", "s3-standard", "--memory-budget", "2MiB", "--duration", "10min"]
+    words += ["--memory-price", "2.5"]
     theirs = command("advise", TRACE, "--page-size", "4k", *words)
-    ours = ebbpool.advise(
-        ebbpool.Trace(TRACE, page_size="4k"), frames=60, now="lru", asymmetry=8, budget="2MiB", duration="10min"
-    )
+    arguments: dict[str, Any] = {"frames": 60, "now": "lru", "device": "s3-standard", "duration": "10min"}
+    ours = ebbpool.advise(ebbpool.Trace(TRACE, page_size="4k"), budget="2MiB", memory_price=2.5, **arguments)
     del theirs["commands"]
     assert json.loads(ours.to_json()) == theirs == dict(ours)
     assert ours.recommendation["policy"] in ours.advice
@@ -59,6 +59,7 @@ def test_wrong_questions_of_operators_are_refused() -> None:
         ("server=: 'oracle'", {"server": "oracle"}),
         ("budget=: ", {"budget": "many"}),
         ("page_size=", {"budget": "2MiB"}),
+        ("no price of a GiB", {"memory_price": -1.0}),
         ("duration=: ", {"duration": "soon"}),
         ("life=: ", {"life": "long"}),
         ("now=", {"now": "belady"}),

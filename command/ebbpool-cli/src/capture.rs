@@ -481,6 +481,7 @@ fn advise_request(
         request.pricing = Some(PricingRequest::new(asymmetry, device)?);
     }
     request.budget = advice.memory_budget.as_ref().map(|budget| budget.value);
+    request.memory_price = advice.memory_price;
     request.check()?;
     Ok(request)
 }
@@ -521,7 +522,7 @@ impl CaptureAdvice {
             warmup: resident.to_string(),
             reading: Vec::new(),
         };
-        let AdviceArgs { device, asymmetry, memory_budget, .. } = &args.advice;
+        let AdviceArgs { device, asymmetry, memory_budget, memory_price, .. } = &args.advice;
         let options = [
             ("--server", Some(server.word())),
             ("--now", request.now.as_ref().map(PolicySpec::to_string)),
@@ -531,6 +532,7 @@ impl CaptureAdvice {
             ("--device", device.clone()),
             ("--asymmetry", asymmetry.as_ref().map(AsymmetrySpec::to_string)),
             ("--memory-budget", memory_budget.as_ref().map(|it| it.text.clone())),
+            ("--memory-price", memory_price.map(|price| price.to_string())),
         ];
         let options = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
         let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
@@ -606,8 +608,7 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_an_advice_asks_the_same() {
-        let words =
-            "ebbpool capture sqlite --pid 1 --output=-a.parquet --advise --frames 5% --asymmetry 8 --memory-budget 1.5GB";
+        let words = "ebbpool capture sqlite --pid 1 --output=-a.parquet --advise --frames 5% --asymmetry 8 --memory-budget 1.5GB --memory-price 2.5";
         let cli = Cli::try_parse_from(words.split(' ')).expect("arguments");
         let Command::Capture(CaptureArgs { target: CaptureTarget::Sqlite(args) }) = cli.command else {
             panic!("another command");
@@ -620,7 +621,7 @@ mod tests {
         let advice = CaptureAdvice::new(request, server, &args, &captured(), None);
         assert_eq!(
             advice.command,
-            "ebbpool advise --server sqlite --now sqlite:commit=7 --frames 5% --warmup 0 --asymmetry 8 --memory-budget 1.5GB ./-a.parquet"
+            "ebbpool advise --server sqlite --now sqlite:commit=7 --frames 5% --warmup 0 --asymmetry 8 --memory-budget 1.5GB --memory-price 2.5 ./-a.parquet"
         );
         let cli = Cli::try_parse_from(advice.command.split(' ')).expect("arguments");
         let Command::Advise(args) = cli.command else {

@@ -56,6 +56,7 @@ pub(crate) struct AdviseArguments {
     now: Option<String>,
     frames: Option<String>,
     budget: Option<String>,
+    memory_price: Option<f64>,
     duration: Option<String>,
     writes_per_day: Option<String>,
     life: Option<String>,
@@ -97,6 +98,7 @@ impl AdviseArguments {
         request.now = now.map(|text| parsed(py, "now", text)).transpose()?;
         request.frames = frames.map(|text| parsed::<MemorySize>(py, "frames", text)).transpose()?;
         request.budget = budget.map(|text| parsed::<ByteSize>(py, "budget", text)).transpose()?;
+        request.memory_price = self.memory_price;
         request.clock = clock;
         request.life = duration("life", &self.life)?;
         request.counting = counting;

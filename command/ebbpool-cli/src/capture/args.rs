@@ -174,7 +174,8 @@ impl CommonArgs {
             ring: ByteSize::new(16 << 20),
             force: false,
         };
-        let advice = AdviceArgs { advise: false, frames: None, device: None, asymmetry: None, memory_budget: None };
+        let advice =
+            AdviceArgs { advise: false, frames: None, device: None, asymmetry: None, memory_budget: None, memory_price: None };
         CommonArgs { session, no_names: false, advice }
     }
 }
@@ -210,6 +211,9 @@ pub(super) struct AdviceArgs {
     /// The most memory that the buffer may have, as for `ebbpool advise`
     #[arg(long, value_name = "BYTES", requires = "advise")]
     pub(super) memory_budget: Option<Spelled<ByteSize>>,
+    /// The price of a GiB of memory for a month in $, as for `ebbpool advise`
+    #[arg(long, value_name = "USD", requires = "advise")]
+    pub(super) memory_price: Option<f64>,
 }
 
 /// The path of the trace; `-` stands for standard output, as for `ebbpool trace convert`.

@@ -125,8 +125,7 @@ impl<'a> Advisor<'a> {
         counting.checkpoints = placed;
         let simulated = left_out.as_ref().map_or(schedule, |_| placed);
         if pricing.device.is_some() {
-            // A text is the only way to a rate, and has all digits.
-            counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
+            counting.rate = rate.and_then(|it| it.as_option().parse().ok());
         }
         let present = facts.sizes.first().copied().unwrap_or(1);
         let present = uncached::usual_frames(request, &metadata, &facts).unwrap_or(present);

@@ -83,6 +83,15 @@ impl ArrivalRate {
         Ok(Self::of_rate(references_per_second, references, ClockSource::DailyWrites))
     }
 
+    /// The rate as `--rate` takes it: as it was given, or with seven digits if it follows from times.
+    pub(super) fn as_option(&self) -> String {
+        let rate = self.references_per_second;
+        match self.source {
+            ClockSource::Rate => rate.to_string(),
+            _ => format!("{rate:.6e}").parse().unwrap_or(rate).to_string(),
+        }
+    }
+
     /// Events per second, of this number per reference.
     pub(super) fn per_second(&self, per_reference: f64) -> f64 {
         self.references_per_second * per_reference
@@ -91,5 +100,19 @@ impl ArrivalRate {
     /// Events per day, of this number per reference.
     pub(super) fn per_day(&self, per_reference: f64) -> f64 {
         SECONDS_PER_DAY * self.per_second(per_reference)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_follows_from_times_has_few_digits() {
+        let minute = AdviceClock::Duration(std::time::Duration::from_secs(61));
+        let option = |clock| ArrivalRate::stated(Some(clock), None, 100_000).map(|rate| rate.as_option());
+        assert_eq!(option(minute).as_deref(), Some("1639.344"));
+        let given = "1639.34426229508".parse().expect("a rate");
+        assert_eq!(option(AdviceClock::Rate(given)).as_deref(), Some("1639.34426229508"));
     }
 }
