@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -400,6 +400,23 @@ fn an_interrupted_backup_leaves_no_copy() {
         fs::write(ebbpool.path(&format!("copy.db{end}")), "").expect("a file");
     }
     assert_failed(&ebbpool.run(&backup), 1, &["remove copy.db, copy.db.log0, copy.db.log1.part"]);
+}
+
+/// nohup has the command ignore the signal of a terminal that is closed.
+#[test]
+fn a_backup_under_nohup_goes_on() {
+    let ebbpool = Ebbpool::in_scratch();
+    succeeded(ebbpool.run(&["db", "load", "a.db", "--records", "300000"]));
+    let mut nohup = Command::new("nohup");
+    let piped = nohup.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child =
+        piped.arg(env!("CARGO_BIN_EXE_ebbpool")).args(["db", "backup", "a.db", "copy.db"]).current_dir(ebbpool.directory());
+    let child = child.spawn().expect("nohup");
+    wait_until("a copy", || ebbpool.path("copy.db.log1.part").exists());
+    let hang_up = Command::new("kill").args(["-HUP", &child.id().to_string()]).status();
+    assert!(hang_up.is_ok_and(|status| status.success()));
+    succeeded(child.wait_with_output().expect("an end"));
+    assert_eq!(number(&ebbpool.json(&["db", "check", "copy.db"])["keys"]), 300_000);
 }
 
 #[test]
