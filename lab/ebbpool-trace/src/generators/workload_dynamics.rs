@@ -1,8 +1,9 @@
 //! `workload-dynamics`: the pages of another trace, with a share of writes that
 //! changes from epoch to epoch.
 //!
-//! The two models of the FD-Buffer papers. In epoch i, counted from 0, the share is
+//! The two models of the FD-Buffer papers, and a share that stays. In epoch i, counted from 0, the share is
 //!
+//! - `constant`: w0, which gives a trace the share of writes of another one
 //! - `wm1`: w0 (1 + i %), at most 1
 //! - `wm2`: w0 in even epochs, in odd ones 0.95 w0 as the papers print it
 //!   (`reading=literal`) or 0.95 (`reading=absolute`), because the papers' text
@@ -43,9 +44,9 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
             },
             GeneratorParameter {
                 name: "model",
-                kind: ArgumentKind::Word(&["wm1", "wm2"]),
+                kind: ArgumentKind::Word(&["wm1", "wm2", "constant"]),
                 default: "wm1",
-                about: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
+                about: "w0 grows by 1 % each epoch until all are writes, changes every other epoch, or stays",
             },
             GeneratorParameter { name: "epoch", kind: whole(1, 1 << 24), default: "5000", about: "references of an epoch" },
             GeneratorParameter {
@@ -68,6 +69,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
 
 #[derive(Debug, Clone, Copy)]
 enum WriteModel {
+    Constant,
     Growing,
     AlternatingLiteral,
     AlternatingAbsolute,
@@ -102,6 +104,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
         base: arguments.trace("base")?,
         model: match arguments.choice("model")? {
             "wm1" => WriteModel::Growing,
+            "constant" => WriteModel::Constant,
             _ if absolute => WriteModel::AlternatingAbsolute,
             _ => WriteModel::AlternatingLiteral,
         },
@@ -148,6 +151,7 @@ impl WriteModel {
     /// How many of the `references` of epoch `index` write, rounded to the nearest integer.
     fn writes(self, w0: Share, index: u64, references: usize) -> usize {
         let percent = match self {
+            WriteModel::Constant => 100,
             WriteModel::Growing => index.saturating_add(100),
             _ if index.is_multiple_of(2) => 100,
             WriteModel::AlternatingLiteral | WriteModel::AlternatingAbsolute => 95,
@@ -254,6 +258,8 @@ mod tests {
         assert_eq!([literal(0), literal(1), literal(2)], [2_500, 2_375, 2_500]);
         let absolute = |index| WriteModel::AlternatingAbsolute.writes(w0, index, 10_000);
         assert_eq!([absolute(0), absolute(1), absolute(2)], [2_500, 9_500, 2_500]);
+        let constant = |index| WriteModel::Constant.writes(w0, index, 10_000);
+        assert_eq!([constant(0), constant(1), constant(u64::MAX)], [2_500; 3]);
         let none = Share { numerator: 0, denominator: 7 };
         assert_eq!(WriteModel::Growing.writes(none, u64::MAX, 5_000), 0);
     }

@@ -415,6 +415,9 @@ fn workload_dynamics_follow_the_models() {
         assert_eq!(absolute[i], if even { w0 } else { 950 }, "epoch {i}");
     }
 
+    let (constant, _) = of(",model=constant,w0=0.15");
+    assert_eq!((&constant[..9], constant[9]), (&[150; 9][..], 75));
+
     let (saturated, _) = of(",model=wm1,w0=0.995");
     assert_eq!(saturated[..3], [995, 1000, 1000]);
     assert_eq!(of(",w0=0").0, [0; 10]);
@@ -474,7 +477,7 @@ fn bad_nested_parameters() {
         ("workload-dynamics:base=zipf:refs=5", "expected parentheses around it, as in base=(zipf:refs=5)"),
         ("workload-dynamics:base=(zipf:refs=5", "parentheses do not match"),
         ("workload-dynamics:base=(zipf:page=5)", "did you mean 'pages'?"),
-        ("workload-dynamics:base=zipf,model=wm3", "model=wm3: expected wm1 or wm2"),
+        ("workload-dynamics:base=zipf,model=wm3", "model=wm3: expected wm1, wm2 or constant"),
         ("workload-dynamics:base=zipf,epoch=0", "epoch=0: expected a whole number from 1"),
         (&deep, "nested more than 8 deep"),
         (&chain, "expected parentheses around it"),
