@@ -7,8 +7,9 @@ use ebbpool_cost::PAPERS_BASE;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{BoundRequest, CompareRequest, MemorySize, PolicySelection};
 
+use super::format::contenders::PseudoPolicy;
 use super::parsed::Parsed;
-use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig, RunDevice};
+use super::plan::{CellPolicy, ExperimentCell, RunConfig, RunDevice};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 

@@ -1,11 +1,33 @@
 //! The figures of a simulation as values of an experiment.
 
+use std::collections::HashMap;
+
 use ebbpool_cost::Unit;
 use ebbpool_lab::{ComparedCell, Pricing, RunResult};
+use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{DeviceOutcome, Moment};
 
 use super::metric::{Metric, Values};
-use super::runner::MeasuredCell;
+use super::plan::ExperimentCell;
+
+/// What an experiment takes of the lab's answer for a cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MeasuredCell {
+    pub(crate) values: Values,
+    pub(crate) moments: Vec<Moment>,
+    /// The policy in canonical spelling, or the name of what takes its place.
+    pub(crate) spec: String,
+    /// The policy, if the simulator computed the result and the policy is one of the registry.
+    pub(crate) simulated: Option<PolicySpec>,
+    pub(crate) frames: u64,
+    /// The initial cost of a write for the policies, in page reads.
+    pub(crate) asymmetry: f64,
+    /// The initial cost of a read, in the unit of the moments' bills.
+    pub(crate) read_cost: f64,
+}
+
+/// The results of cells.
+pub(crate) type MeasuredCells = HashMap<ExperimentCell, MeasuredCell>;
 
 /// What an experiment takes of a cell of a comparison.
 pub(crate) fn measured(cell: &ComparedCell, pricing: &Pricing) -> MeasuredCell {

@@ -5,7 +5,7 @@
 use ebbpool_lab::report::chart::{Axis, DataPoint, DataSeries, LineStyle, Panel, Picture, PlotKind, Tick, Ticks};
 use ebbpool_sim::Moment;
 
-use super::contenders;
+use super::format::contenders;
 use super::format::{AxisScale, Experiment, Figure, POLICY, REFERENCES, WORKLOAD};
 use super::metric::Metric;
 use super::point::Point;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ebbpool_lab::report::chart::{Axis, DataPoint, Picture, Ticks};
 
+use super::done::ExperimentResult;
 use super::metric::Metric;
 use super::point::Point;
-use super::study::ExperimentResult;
 
 /// The metrics that at least one point has.
 pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {

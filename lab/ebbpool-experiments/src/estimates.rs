@@ -10,10 +10,11 @@ use ebbpool_trace::{Batch, Source};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+use super::cell_values::MeasuredCell;
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
 use super::plan::ExperimentCell;
-use super::runner::{MeasuredCell, Runner, constant, counted_of, pricing_of, references};
+use super::runner::{Runner, constant, counted_of, pricing_of, references};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 

@@ -5,24 +5,13 @@ use std::io;
 use std::io::Write;
 use std::path::Path;
 
-use ebbpool_lab::report::chart::{Picture, svg};
+use ebbpool_lab::report::chart::svg;
 use ebbpool_trace::output::OutputFile;
 
+use crate::done::{DrawnFigure, ExperimentResult, ranking_file};
 use crate::error::ExperimentError;
 use crate::parts::{IndexPart, IndexParts};
-use crate::study::ExperimentResult;
 use crate::{chart, data, page};
-
-/// A figure of a finished experiment.
-#[derive(Debug)]
-pub(crate) struct DrawnFigure {
-    pub(crate) title: String,
-    /// The name of its SVG file.
-    pub(crate) file: String,
-    pub(crate) picture: Picture,
-    /// The values that it shows.
-    pub(crate) csv: String,
-}
 
 pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
     fs::create_dir_all(out).map_err(|source| ExperimentError::File { path: out.display().to_string(), source })
@@ -83,14 +72,6 @@ pub(crate) fn write_figures(done: &mut ExperimentResult, out: &Path) -> Result<(
     match csv {
         Some(csv) => write(out, &name, &csv),
         None => Ok(()),
-    }
-}
-
-/// The file name of a ranking.
-pub(crate) fn ranking_file(id: &str, at: usize, all: usize) -> String {
-    match all {
-        1 => format!("{id}-ranking.csv"),
-        _ => format!("{id}-ranking-{}.csv", at + 1),
     }
 }
 

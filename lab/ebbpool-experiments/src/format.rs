@@ -2,18 +2,18 @@
 
 mod checks;
 mod claims;
+pub(crate) mod contenders;
 mod document;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use self::contenders::{CandidateValues, PolicyChoice, PseudoPolicy};
 use self::document::Document;
-use super::contenders::{self, CandidateValues, PolicyChoice};
 use super::draw::Draw;
 use super::metric::Metric;
 use super::ordered::{Ordered, Text};
-use super::plan::PseudoPolicy;
 
 pub use checks::{CHECKS, CheckExample};
 pub(crate) use claims::*;

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::is_seeded;
+use super::done::ExperimentResult;
 use super::format::{Basis, Experiment, Paper};
 use super::metric::Metric;
 use super::point::Point;
 use super::ranking::RankingTable;
-use super::study::ExperimentResult;
 use super::verdict::JudgedClaim;
 
 /// The results of an experiment, and the claims judged by them.

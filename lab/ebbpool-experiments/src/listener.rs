@@ -7,8 +7,11 @@ use ebbpool_lab::LabEvents;
 /// Ignores all events, and never stops the work.
 pub use ebbpool_lab::Silent;
 
+use crate::done::ExperimentResult;
 use crate::error::ExperimentError;
-use crate::study::{ExperimentResult, WORK};
+
+/// The name of the work in [`LabEvents::progress`](ebbpool_lab::LabEvents::progress).
+pub(crate) const WORK: &str = "reproduce";
 
 /// The end of one of several experiments.
 #[derive(Debug)]

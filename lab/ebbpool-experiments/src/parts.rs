@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::done::{ExperimentResult, heading};
 use crate::error::ExperimentError;
 use crate::format::{Paper, Scale};
-use crate::ranking::heading;
 use crate::section::section;
 use crate::shipped;
-use crate::study::ExperimentResult;
 use crate::verdict::JudgedClaim;
 
 /// The end of the name of a part's file.

@@ -10,12 +10,14 @@ use ebbpool_lab::{CountingRules, DeviceFeatures, MemorySize, PricingRequest};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, GuestPolicy, SimPolicy, Warmup};
 
-use super::contenders::{self, Participant, PolicyChoice};
+use super::format::contenders::{self, Participant, PolicyChoice, PseudoPolicy};
 use super::format::{Experiment, ExperimentKind, SEED, Scale, Setting, Trace, filled};
 use super::ordered::Text;
 use super::parsed::Parsed;
-use super::real;
 use crate::error::ExperimentError;
+
+/// The start of a device that is a real file.
+pub(crate) const FILE_PREFIX: &str = "file:";
 
 /// One simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,15 +67,6 @@ impl Hash for NamedGuest {
     }
 }
 
-/// A bound that takes the place of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PseudoPolicy {
-    /// The cheapest of all schedules.
-    Optimum,
-    /// The lower bound that no policy can undercut.
-    LowerBound,
-}
-
 /// The device that serves the runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RunDevice {
@@ -81,23 +74,6 @@ pub(crate) enum RunDevice {
     Model(String),
     /// A real file or block device.
     File(PathBuf),
-}
-
-impl PseudoPolicy {
-    const ALL: [PseudoPolicy; 2] = [PseudoPolicy::Optimum, PseudoPolicy::LowerBound];
-
-    /// The name in experiments.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            PseudoPolicy::Optimum => "optimum",
-            PseudoPolicy::LowerBound => "lower-bound",
-        }
-    }
-
-    /// The pseudo-policy of that name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|pseudo| pseudo.name() == name)
-    }
 }
 
 impl CellPolicy {
@@ -140,7 +116,7 @@ impl CellPolicy {
 
 impl RunDevice {
     fn new(text: String) -> Self {
-        if let Some(file) = text.strip_prefix(real::PREFIX) {
+        if let Some(file) = text.strip_prefix(FILE_PREFIX) {
             return RunDevice::File(file.into());
         }
         RunDevice::Model(text)

@@ -3,13 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::contenders;
+use super::format::contenders;
 use super::format::{Experiment, Ranking};
 use super::metric::Metric;
 use super::plan::PointCoordinates;
 use super::point::Point;
 use super::seeds::{self, MeanEstimate, geometric_mean};
-use super::study::ExperimentResult;
 
 /// The table of a ranking, with the best policy first.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -124,18 +123,6 @@ fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>)
         worst_at,
         of_columns: of_columns.unwrap_or_default(),
     })
-}
-
-/// All rankings, each with its experiment.
-pub fn all_rankings(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
-    let rankings = |done| ExperimentResult::rankings(done).map(move |ranked| (done, ranked));
-    all.iter().flat_map(rankings)
-}
-
-/// The heading of a ranking.
-pub fn heading(done: &ExperimentResult, ranked: &RankingTable) -> String {
-    let title = ranked.title.as_deref().unwrap_or(&done.experiment.title);
-    format!("{}: {title}", done.experiment.id())
 }
 
 impl RankingTable {

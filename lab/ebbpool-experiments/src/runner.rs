@@ -1,5 +1,7 @@
 //! Asks the lab for the results of an experiment's cells, in as few questions as possible.
 
+pub(crate) mod real;
+
 use std::cell::{Cell as Counter, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,37 +12,20 @@ use ebbpool_lab::{
     Asymmetry, BoundResult, Comparison, Lab, LabError, LabEvents, MemorySize, Note, Pricing, PricingRequest, RequestError,
     RunRequest, Settings, SimError,
 };
-use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{AtEnd, Moment};
+use ebbpool_sim::AtEnd;
 use ebbpool_trace::{Batch, Metadata, Source};
 
 use super::cell_group::{CellGroup, GroupPolicies, groups};
-use super::cell_values;
+use super::cell_values::{self, MeasuredCell, MeasuredCells};
+use super::format::contenders::PseudoPolicy;
 use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
-use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig};
-use super::real;
+use super::plan::{CellPolicy, ExperimentCell, RunConfig};
 use super::traces::Traces;
 use super::work::{WorkAmount, WorkClock, WorkKind};
 use crate::error::ExperimentError;
-
-/// What an experiment takes of the lab's answer for a cell.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct MeasuredCell {
-    pub(crate) values: Values,
-    pub(crate) moments: Vec<Moment>,
-    /// The policy in canonical spelling, or the name of what takes its place.
-    pub(crate) spec: String,
-    /// The policy, if the simulator computed the result and the policy is one of the registry.
-    pub(crate) simulated: Option<PolicySpec>,
-    pub(crate) frames: u64,
-    /// The initial cost of a write for the policies, in page reads.
-    pub(crate) asymmetry: f64,
-    /// The initial cost of a read, in the unit of the moments' bills.
-    pub(crate) read_cost: f64,
-}
 
 /// Refuses a trace of which a warm-up leaves nothing to count.
 pub(crate) fn counted_of(source: &Source, references: u64, warmup: u64) -> Result<(), SimError> {
@@ -51,9 +36,6 @@ pub(crate) fn counted_of(source: &Source, references: u64, warmup: u64) -> Resul
         _ => Ok(()),
     }
 }
-
-/// The results of cells.
-pub(crate) type MeasuredCells = HashMap<ExperimentCell, MeasuredCell>;
 
 /// Asks the lab, and counts its results.
 pub(crate) struct Runner<'a> {

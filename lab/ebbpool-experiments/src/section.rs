@@ -4,16 +4,15 @@ use ebbpool_lab::report::chart::in_page;
 use maud::{Markup, PreEscaped, html};
 
 use super::data;
-use super::files::DrawnFigure;
+use super::done::{DrawnFigure, ExperimentResult, ranking_file};
 use super::format::{Contender, Experiment, Scale, Workload};
 use super::metric::Metric;
 use super::ordered::Text;
-use super::page::{claimed, class, prose};
 use super::point::Point;
 use super::ranking::RankingTable;
 use super::seeds;
-use super::study::ExperimentResult;
 use super::verdict::GuestFinding;
+use super::words::{claimed, class, prose};
 
 /// Points beyond which a table says less than the figure.
 const MOST_ROWS: usize = 40;
@@ -120,7 +119,7 @@ fn origin(done: &ExperimentResult) -> Markup {
 }
 
 fn ranking(done: &ExperimentResult, at: usize, ranked: &RankingTable) -> Markup {
-    let file = super::files::ranking_file(done.experiment.id(), at, done.ranked.len());
+    let file = ranking_file(done.experiment.id(), at, done.ranked.len());
     html! {
         h3 {
             (prose(ranked.title.as_deref().unwrap_or(&done.experiment.title)))

@@ -2,7 +2,8 @@
 
 pub(crate) use ebbpool_lab::statistics::MeanEstimate;
 
-use super::verdict::number;
+/// Relative differences up to this share count as equality.
+pub(crate) const SAME: f64 = 1e-9;
 
 /// What an experiment prints of an estimate.
 pub(crate) trait Stated {
@@ -66,6 +67,27 @@ pub(crate) fn means<'a>(all: impl Iterator<Item = &'a [f64]> + Clone, counts: im
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     (0..seeds.unwrap_or(1)).filter_map(of_seed).collect()
+}
+
+/// A number with about three significant digits. What is not zero does not look like zero, but for errors of rounding.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    let digits = match size {
+        _ if size <= SAME || size >= 100.0 => 0,
+        _ if size >= 10.0 => 1,
+        _ if size >= 1.0 => 2,
+        _ if size >= 0.001 => 4,
+        _ => (2.0 - size.log10().floor()) as usize,
+    };
+    let text = format!("{value:.digits$}");
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text.as_str(),
+    };
+    match text {
+        "-0" => "0".into(),
+        _ => text.into(),
+    }
 }
 
 #[cfg(test)]

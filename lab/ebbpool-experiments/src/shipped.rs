@@ -95,7 +95,7 @@ mod tests {
     use ebbpool_policy::{PolicySpec, registry};
 
     use super::*;
-    use crate::contenders::{self, PolicyChoice};
+    use crate::format::contenders::{self, PolicyChoice};
     use crate::format::{Claim, Experiment, ExperimentKind, Paper, PointAggregate, Scale};
     use crate::metric::Metric;
     use crate::plan::{self, RunSelection};

@@ -13,82 +13,22 @@ use ebbpool_lab::guest::check_names;
 use ebbpool_policy::{PolicySpec, cluster_priority};
 use ebbpool_sim::{GuestPolicy, SimPolicy};
 
-use crate::contenders::{self, PolicyChoice};
+use crate::cell_values::MeasuredCell;
+use crate::done::ExperimentResult;
 use crate::error::ExperimentError;
-use crate::files::{self, DrawnFigure};
+use crate::files;
+use crate::format::contenders::{self, PolicyChoice};
 use crate::format::{ESTIMATORS, Experiment, ExperimentKind, FormatError, Scale};
-use crate::listener::{ExperimentEnd, Listener};
+use crate::listener::{ExperimentEnd, Listener, WORK};
 use crate::metric::{Metric, Values};
 use crate::plan::{self, ExperimentCell, PlannedPoint, PointCoordinates, RunSelection};
 use crate::point::{Point, means};
-use crate::ranking::{self, RankingTable};
-use crate::real;
-use crate::runner::{self, MeasuredCell, Runner};
+use crate::ranking;
+use crate::runner::{self, Runner, real};
 use crate::shipped;
 use crate::traces::Traces;
-use crate::verdict::{self, JudgedClaim, Verdict};
+use crate::verdict;
 use crate::work::{WorkAmount, WorkClock, WorkKind};
-
-/// The name of the work in [`LabEvents::progress`](ebbpool_lab::LabEvents::progress).
-pub(crate) const WORK: &str = "reproduce";
-
-/// An experiment that was run.
-#[derive(Debug)]
-pub struct ExperimentResult {
-    pub(crate) experiment: Experiment,
-    /// How to run the experiment again.
-    pub(crate) rerun: String,
-    pub(crate) scale: Scale,
-    /// The file or block device that replaced the device models.
-    pub(crate) file: Option<PathBuf>,
-    pub(crate) points: Vec<Point>,
-    pub(crate) judged: Vec<JudgedClaim>,
-    pub(crate) ranked: Vec<RankingTable>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) figures: Vec<DrawnFigure>,
-    pub(crate) has_moments: bool,
-    pub(crate) seconds: f64,
-    pub(crate) stored: u64,
-    pub(crate) computed: u64,
-}
-
-impl ExperimentResult {
-    /// The experiment's name, such as `cikm-table2`.
-    pub fn id(&self) -> &str {
-        self.experiment.id()
-    }
-
-    /// The claims, judged by the results.
-    pub fn judged(&self) -> &[JudgedClaim] {
-        &self.judged
-    }
-
-    /// The number of claims with this verdict, without those that are counted apart.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        let judged = self.judged.iter().filter(|judged| judged.is_counted());
-        judged.filter(|judged| judged.verdict == verdict).count()
-    }
-
-    /// The numbers of the claims that are counted apart, such as circular ones, in words after a semicolon; empty if there
-    /// are none.
-    pub fn counted_apart(&self) -> String {
-        verdict::counted_apart(self.judged.iter())
-    }
-
-    /// The numbers of computed results and of results from the store.
-    pub fn results(&self) -> (u64, u64) {
-        (self.computed, self.stored)
-    }
-
-    /// Wall time in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
-    }
-
-    pub(crate) fn rankings(&self) -> impl Iterator<Item = &RankingTable> {
-        self.ranked.iter()
-    }
-}
 
 /// A request to run experiments.
 #[derive(Clone, Debug)]

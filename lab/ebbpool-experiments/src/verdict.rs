@@ -9,13 +9,13 @@ mod settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contenders;
+use super::format::contenders;
 use super::format::{BoundCheck, Check, Claim, Experiment, ImprovementCheck, NearCheck, Percent, PointAggregate, ValueCheck};
 use super::metric::Metric;
 use super::ordered::Text;
 use super::plan::PointCoordinates;
 use super::point::Point;
-use super::seeds::{self, MeanEstimate, Stated};
+use super::seeds::{self, MeanEstimate, SAME, Stated, number};
 
 /// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
@@ -188,9 +188,6 @@ pub(crate) fn counted_apart<'a>(judged: impl Iterator<Item = &'a JudgedClaim>) -
     };
     CountedApart::ALL.into_iter().filter_map(of_kind).collect()
 }
-
-/// Relative differences up to this share count as equality.
-const SAME: f64 = 1e-9;
 
 /// Judges a claim by the points of its experiment.
 pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) -> JudgedClaim {
@@ -467,27 +464,6 @@ fn span_text(found: &[PolicyComparison]) -> Option<String> {
         1 => greatest.mean.text(" %"),
         _ => format!("{} to {}", least.mean.text(""), greatest.mean.text(" %")),
     })
-}
-
-/// A number with about three significant digits. What is not zero does not look like zero, but for errors of rounding.
-pub(crate) fn number(value: f64) -> String {
-    let size = value.abs();
-    let digits = match size {
-        _ if size <= SAME || size >= 100.0 => 0,
-        _ if size >= 10.0 => 1,
-        _ if size >= 1.0 => 2,
-        _ if size >= 0.001 => 4,
-        _ => (2.0 - size.log10().floor()) as usize,
-    };
-    let text = format!("{value:.digits$}");
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => text.as_str(),
-    };
-    match text {
-        "-0" => "0".into(),
-        _ => text.into(),
-    }
 }
 
 #[cfg(test)]

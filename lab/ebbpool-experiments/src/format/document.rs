@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::contenders;
 use super::super::ordered::Text;
 use super::*;
 

@@ -3,8 +3,34 @@
 use ebbpool_policy::{Capabilities, registry};
 use serde::Deserialize;
 
-use super::format::{Contender, Experiment};
-use super::ordered::Text;
+use super::{Contender, Experiment};
+use crate::ordered::Text;
+
+/// A bound that takes the place of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PseudoPolicy {
+    /// The cheapest of all schedules.
+    Optimum,
+    /// The lower bound that no policy can undercut.
+    LowerBound,
+}
+
+impl PseudoPolicy {
+    const ALL: [PseudoPolicy; 2] = [PseudoPolicy::Optimum, PseudoPolicy::LowerBound];
+
+    /// The name in experiments.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PseudoPolicy::Optimum => "optimum",
+            PseudoPolicy::LowerBound => "lower-bound",
+        }
+    }
+
+    /// The pseudo-policy of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pseudo| pseudo.name() == name)
+    }
+}
 
 /// The start of the registry's source for policies of this project.
 const OWN_SOURCE: &str = "this project";

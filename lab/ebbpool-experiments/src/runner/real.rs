@@ -6,25 +6,23 @@ use std::sync::Arc;
 use ebbpool_lab::PolicySelection;
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
 
-use super::cell_values::{put, put_counts};
-use super::format::{Experiment, Scale};
-use super::metric::{Metric, Values};
-use super::ordered::Text;
-use super::plan::{CellPolicy, ExperimentCell};
-use super::runner::{MeasuredCell, Runner, references};
-use super::work::WorkKind;
+use super::{Runner, references};
+use crate::cell_values::MeasuredCell;
+use crate::cell_values::{put, put_counts};
 use crate::error::ExperimentError;
-
-/// The prefix of a device that is a file.
-pub(super) const PREFIX: &str = "file:";
+use crate::format::{Experiment, Scale};
+use crate::metric::{Metric, Values};
+use crate::ordered::Text;
+use crate::plan::{CellPolicy, ExperimentCell, FILE_PREFIX};
+use crate::work::WorkKind;
 
 /// The most references that a quick run replays, because a real device takes real time.
 const QUICK_REFERENCES: u64 = 100_000;
 
 /// Replaces all devices of the experiment by the file, and removes the claims about single devices.
 /// Returns false if the experiment has no device.
-pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool {
-    let device = Text(format!("{PREFIX}{}", file.display()));
+pub(crate) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool {
+    let device = Text(format!("{FILE_PREFIX}{}", file.display()));
     let mut has_device = experiment.setting.device.is_some();
     for setting in [&mut experiment.setting, &mut experiment.full.setting] {
         setting.device = setting.device.take().map(|_| device.clone());
@@ -58,7 +56,7 @@ pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool 
 }
 
 /// Shortens the trace of a quick run.
-pub(super) fn shorten(cell: &mut ExperimentCell, scale: Scale) {
+pub(crate) fn shorten(cell: &mut ExperimentCell, scale: Scale) {
     if scale == Scale::Quick {
         let limit = &mut cell.config.trace.limit;
         *limit = Some(limit.map_or(QUICK_REFERENCES, |limit| limit.min(QUICK_REFERENCES)));
@@ -70,7 +68,7 @@ pub(super) fn shorten(cell: &mut ExperimentCell, scale: Scale) {
 /// # Errors
 ///
 /// The errors of a replay, and [`ExperimentError::Invalid`] for a pseudo-policy.
-pub(super) fn measure(
+pub(crate) fn measure(
     runner: &Runner,
     cell: &ExperimentCell,
     file: &Path,
