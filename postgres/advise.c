@@ -508,14 +508,31 @@ follow(double ms)
 	return Min(ms, between);
 }
 
+static volatile sig_atomic_t rests = false;
+
+/* While the advisor rests it ends without an error in the log; elsewhere, also while it waits for a lock, as other workers do. */
+static void
+stop(SIGNAL_ARGS)
+{
+	if (rests)
+		SignalHandlerForShutdownRequest(postgres_signal_arg);
+	else
+		die(postgres_signal_arg);
+}
+
 /* For some milliseconds, or, while the advisor is off, until the latch is set. */
 static void
 rest(bool works, double ms)
 {
 	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (works ? WL_TIMEOUT : 0);
 
+	rests = true;
 	WaitLatch(MyLatch, events, works ? (long) ms : -1, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
+	rests = false;
+	/* As the server's own workers end; after an exit with 0 it would not be started again. */
+	if (ShutdownRequestPending)
+		proc_exit(1);
 	CHECK_FOR_INTERRUPTS();
 	if (!ConfigReloadPending)
 		return;
@@ -533,7 +550,7 @@ ebbpool_advise_main(Datum argument)
 	double		published = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, stop);
 	/* There is no statement to cancel. */
 	pqsignal(SIGINT, SIG_IGN);
 	if (!shared)

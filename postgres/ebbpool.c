@@ -51,7 +51,9 @@
  *	16. A ring replaces its own pages, however the policy decides. A policy that learned of each such miss would adapt to traffic
  *	   that it cannot change. It learns of the first page that a ring has replaced in a frame; those after it are EBB_UNREPORTED, until the
  *	   harvest finds one hit. The usage count of 1 that the ring gives stays until the look after its page came, and the frame
- *	   is no victim until then. A look is owed for pages that are reported, so rings do not make looks more frequent.
+ *	   is no victim until then. A look is owed for pages that are reported, so rings do not make looks more frequent. A page that the
+ *	   ring has left dirty may be of use to others: at the second look it is the policy's, and most pages of COPY and CREATE TABLE AS
+ *	   are.
  *
  * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
  */

@@ -32,7 +32,10 @@ reserve(uint64 *position)
 	*position = pg_atomic_read_u64(&ebb_shared->ring_tail);
 	for (;;)
 	{
-		if (*position - pg_atomic_read_u64(&ebb_shared->ring_head) >= EBB_RING_SLOTS)
+		/* Negative where others have put in and drained so many meanwhile that the position is old; the exchange fails then. */
+		int64		used = (int64) (*position - pg_atomic_read_u64(&ebb_shared->ring_head));
+
+		if (used >= EBB_RING_SLOTS)
 			return false;
 		if (pg_atomic_compare_exchange_u64(&ebb_shared->ring_tail, position, *position + 1))
 			return true;

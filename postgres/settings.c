@@ -36,11 +36,19 @@ publish(const char *policy, double asymmetry)
 {
 	EbbPublished *published = &ebb_shared->published;
 
+	if (published->policy[0] != '\0' && strcmp(published->policy, policy) != 0 &&
+		ebb_policy_size(policy) > ebb_shared->region_size)
+	{
+		ereport(LOG, (errmsg("ebbpool: the policy \"%s\" takes more memory than the server has for a policy; \"%s\" goes on",
+							 policy, published->policy),
+					  errhint("Restart the server to change the policy.")));
+		policy = published->policy;
+	}
 	if (strcmp(published->policy, policy) == 0 && published->asymmetry == asymmetry)
 		return;
 	pg_atomic_fetch_add_u32(&published->version, 1);
 	pg_write_barrier();
-	strlcpy(published->policy, policy, sizeof published->policy);
+	memmove(published->policy, policy, strlen(policy) + 1);
 	published->asymmetry = asymmetry;
 	pg_write_barrier();
 	pg_atomic_fetch_add_u32(&published->version, 1);
