@@ -222,7 +222,7 @@ impl CurveStudy {
     pub fn knee(&self) -> Option<u64> {
         let sizes = self.sizes.iter().enumerate();
         let bills: Vec<(u64, f64)> = sizes.map(|(size, &frames)| (frames, self.least_bill(size).1)).collect();
-        knee::knee(&bills, None).map(|knee| knee.frames)
+        knee::knee(&bills, None, self.lru.distinct_pages()).map(|knee| knee.frames)
     }
 
     /// The policy with the least bill at one of the sizes.

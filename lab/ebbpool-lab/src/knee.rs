@@ -22,39 +22,40 @@ pub struct Knee {
 }
 
 /// The smallest of these sizes (frames and bill, ascending) from which on every doubling of the memory saves less than
-/// [`WORTH_DOUBLING`] of the bill. A step between two sizes that is no doubling counts as the share of a doubling that
-/// it is. `None` if the last step still saves more.
-pub(crate) fn knee(points: &[(u64, f64)], page_size: Option<u64>) -> Option<Knee> {
-    let (mut knee, mut rest) = points.split_last().map(|(last, rest)| (*last, rest))?;
-    let mut steps = 0;
-    while let Some((&smaller, before)) = rest.split_last() {
-        let ratio = knee.0 as f64 / smaller.0 as f64;
-        if ratio >= LEAST_STEP {
-            if saved_by_doubling(smaller, knee) >= WORTH_DOUBLING {
-                break;
-            }
-            steps += 1;
-            knee = smaller;
-        } else if steps > 0 {
-            knee = smaller;
+/// [`WORTH_DOUBLING`] of the bill. Between two sizes the bill follows a power of the memory, and a size that holds all
+/// `distinct_pages` of the trace has the bill of any larger one. Where twice a size is beyond the largest one, the step to
+/// that counts as the share of a doubling that it is. `None` if the last doubling still saves more, or nothing says so.
+pub(crate) fn knee(points: &[(u64, f64)], page_size: Option<u64>, distinct_pages: u64) -> Option<Knee> {
+    let saved = |at: usize| saved_by_doubling(points, at, distinct_pages);
+    // The sizes before the largest one whose doubling is not known are as the next one.
+    let mut knee = None;
+    for at in (0..points.len()).rev() {
+        match saved(at) {
+            Some(saved) if saved >= WORTH_DOUBLING => break,
+            Some(_) => knee = Some(points[at].0),
+            None => {}
         }
-        rest = before;
     }
-    // A curve that still falls at its last step has its knee at a size that it does not show.
-    (steps > 0).then(|| Knee {
-        frames: knee.0,
-        bytes: page_size.map(|size| knee.0.saturating_mul(size)),
-        threshold: WORTH_DOUBLING,
-    })
+    knee.map(|frames| Knee { frames, bytes: page_size.map(|size| frames.saturating_mul(size)), threshold: WORTH_DOUBLING })
 }
 
-/// The share of the bill that a doubling of the memory saves, from the step between two sizes.
-fn saved_by_doubling(smaller: (u64, f64), larger: (u64, f64)) -> f64 {
-    if smaller.1 <= 0.0 {
-        return 0.0;
+/// The share of the bill that a doubling of the memory saves from one of the sizes on; `None` if no size is far enough away.
+fn saved_by_doubling(points: &[(u64, f64)], at: usize, distinct_pages: u64) -> Option<f64> {
+    let (frames, bill) = points[at];
+    let (largest, least) = *points.last()?;
+    let saved = |then: f64| if bill > 0.0 { 1.0 - then / bill } else { 0.0 };
+    let twice = 2.0 * frames as f64;
+    if let Some(above) = points.iter().position(|point| point.0 as f64 >= twice) {
+        let (below, above) = (points[above - 1], points[above]);
+        let part = (twice / below.0 as f64).ln() / (above.0 as f64 / below.0 as f64).ln();
+        let then = if below.1 > 0.0 && above.1 > 0.0 { below.1 * (above.1 / below.1).powf(part) } else { above.1 };
+        return Some(saved(then));
     }
-    let doublings = (larger.0 as f64 / smaller.0 as f64).log2();
-    1.0 - (larger.1 / smaller.1).powf(1.0 / doublings)
+    if largest >= distinct_pages {
+        return Some(saved(least));
+    }
+    let ratio = largest as f64 / frames as f64;
+    (ratio >= LEAST_STEP && bill > 0.0).then(|| 1.0 - (least / bill).powf(1.0 / ratio.log2()))
 }
 
 #[cfg(test)]
@@ -63,10 +64,10 @@ mod tests {
 
     #[test]
     fn the_knee_is_where_doublings_cease_to_save() {
-        let at = |points: &[(u64, f64)]| knee(points, Some(4096)).map(|knee| knee.frames);
+        let at = |points: &[(u64, f64)]| knee(points, Some(4096), u64::MAX).map(|knee| knee.frames);
         let curve = [(10, 8.0), (20, 4.0), (40, 3.8), (80, 3.7)];
         assert_eq!(at(&curve), Some(20));
-        assert_eq!(knee(&curve, Some(4096)).and_then(|it| it.bytes), Some(81_920));
+        assert_eq!(knee(&curve, Some(4096), u64::MAX).and_then(|it| it.bytes), Some(81_920));
         // A plateau before a fall is no knee.
         assert_eq!(at(&[(10, 8.0), (20, 8.0), (40, 4.0), (80, 4.0)]), Some(40));
         assert_eq!(at(&[(10, 8.0), (20, 4.0), (40, 2.0)]), None);
@@ -76,5 +77,24 @@ mod tests {
         assert_eq!(at(&[(100, 0.0), (200, 0.0)]), Some(100));
         assert_eq!(at(&[]), None);
         assert_eq!(at(&[(5, 1.0)]), None);
+    }
+
+    #[test]
+    fn no_memory_beyond_all_pages_saves_anything() {
+        let at = |points: &[(u64, f64)]| knee(points, None, 40).map(|knee| knee.frames);
+        assert_eq!(at(&[(10, 8.0), (20, 4.0), (40, 2.0)]), Some(40));
+        assert_eq!(at(&[(40, 2.0)]), Some(40));
+        // Also where the steps are small: from 36 on less than a tenth is left to save.
+        assert_eq!(at(&[(32, 1.2), (36, 1.05), (40, 1.0)]), Some(36));
+    }
+
+    #[test]
+    fn the_knee_does_not_hang_on_the_sizes_between() {
+        let bill = |frames: u64| if frames < 1000 { 1000.0 / frames as f64 } else { 1.0 };
+        let at = |sizes: &[u64]| {
+            let points: Vec<(u64, f64)> = sizes.iter().map(|&frames| (frames, bill(frames))).collect();
+            knee(&points, None, 1000).map(|knee| knee.frames)
+        };
+        assert_eq!((at(&[250, 500, 1000]), at(&[125, 250, 400, 500, 700, 800, 1000])), (Some(1000), Some(1000)));
     }
 }

@@ -50,6 +50,11 @@ pub fn decimals(number: f64, places: usize) -> String {
     }
 }
 
+/// A number of events a second, with two decimals below 10.
+pub(crate) fn pace(per_second: f64) -> String {
+    decimals(per_second, if per_second < 10.0 { 2 } else { 0 })
+}
+
 /// A share in per cent, with two significant digits even if it is small.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     let percent = 100.0 * part as f64 / whole as f64;

@@ -1,5 +1,7 @@
 //! The course of an advice: from a request to its answer.
 
+use std::time::Duration;
+
 use ebbpool_cost::{Asymmetry, Unit};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, DeviceAtStart, SimPolicy};
@@ -12,11 +14,11 @@ use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{ComparedLoads, LifeAnswer, LifeBasis};
-use super::load::{LoadTerms, MeasuredTerms, MoneyTerms, SystemLoad, life_of};
+use super::load::{CountedShare, LoadTerms, MeasuredTerms, MoneyTerms, SystemLoad, life_of};
 use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
-use super::request::AdviseRequest;
+use super::request::{AdviceClock, AdviseRequest};
 use super::server::ServerKind;
 use super::simulation::{AdviceEvents, SimulatedCell, TraceQuestions};
 use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes, uncached};
@@ -64,6 +66,8 @@ pub(super) struct Advisor<'a> {
     simulated: Option<CheckpointSchedule>,
     /// How fast references arrive, unless the writes of a day say it.
     rate: Option<ArrivalRate>,
+    /// How fast they arrived while the trace was recorded.
+    recorded: Option<ArrivalRate>,
     /// The reads that the kernel's cache answered.
     cached: Option<CachedReads>,
     assumptions: Vec<AdviceNote>,
@@ -121,6 +125,9 @@ impl<'a> Advisor<'a> {
         let measured = measured.filter(|it| it.is_counted() && !uncached);
         let recorded = source.recorded_arrivals(facts.warmup)?;
         let rate = ArrivalRate::stated(request.clock, recorded, facts.facts.references);
+        let of_capture = || measured.map(|it| AdviceClock::Duration(Duration::from_secs_f64(it.seconds)));
+        let clock = if recorded.is_none() { of_capture() } else { None };
+        let recorded = ArrivalRate::stated(clock, recorded, facts.facts.references);
         let (placed, left_out) = placed(schedule, rate);
         counting.checkpoints = placed;
         let simulated = left_out.as_ref().map_or(schedule, |_| placed);
@@ -152,6 +159,7 @@ impl<'a> Advisor<'a> {
             measured,
             simulated,
             rate,
+            recorded,
             cached: None,
             assumptions,
             questions: Vec::new(),
@@ -164,7 +172,7 @@ impl<'a> Advisor<'a> {
         self.cached = self.cached_reads(&study);
         self.questioner.device_share = self.cached.map_or(1.0, |cached| 1.0 - cached.share);
         let bills = self.bills(&study);
-        let knee = knee::knee(&bills, self.metadata.page_size);
+        let knee = knee::knee(&bills, self.metadata.page_size, self.facts.facts.distinct_pages);
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames), &bills);
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
@@ -432,14 +440,25 @@ impl<'a> Advisor<'a> {
     fn terms(&self, now: &SimulatedCell) -> Result<LoadTerms, LabError> {
         let page_size = self.metadata.page_size;
         let references = self.facts.facts.references;
-        let writes = now.result.writes as f64 / now.result.references as f64;
-        let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, (page_size, references));
+        let [reads, writes] = [now.result.reads, now.result.writes].map(|pages| pages as f64 / now.result.references as f64);
+        let counted = self.counted([reads, writes]);
+        let daily = ArrivalRate::of_daily_writes(self.request.clock, counted.writes * writes, (page_size, references));
         let daily = daily.map_err(RequestError::from)?;
+        let rate = daily.or(self.rate);
+        // At another rate as many times as much is written.
+        let times = match rate.zip(self.recorded) {
+            Some((rate, recorded)) if self.request.clock.is_some() => {
+                rate.references_per_second / recorded.references_per_second
+            }
+            _ => 1.0,
+        };
+        let measured = self.measured.map(|measured| MeasuredTerms::new(&measured.per_day().times(times), writes));
         Ok(LoadTerms {
-            rate: daily.or(self.rate),
+            rate,
             page_size,
             life: LifeBasis::for_pricing(&self.pricing),
-            measured: self.measured.map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
+            measured,
+            counted,
             money: MoneyTerms {
                 tariff: self.pricing.tariff.clone(),
                 memory_price: self.request.memory_price,
@@ -447,6 +466,16 @@ impl<'a> Advisor<'a> {
                 device_share: self.questioner.device_share,
             },
         })
+    }
+
+    /// What the server counted of its reads and writes, beside what the simulation has of them per reference.
+    fn counted(&self, per_reference: [f64; 2]) -> CountedShare {
+        let (Some(measured), Some(recorded), Some(page_size)) = (self.measured, self.recorded, self.metadata.page_size) else {
+            return CountedShare::ALL;
+        };
+        let per_second = |bytes: u64| bytes as f64 / page_size as f64 / measured.seconds;
+        let counted = [measured.counted_reads(page_size), measured.page_bytes];
+        CountedShare::new(counted.map(|bytes| bytes.map(per_second)), per_reference.map(|pages| recorded.per_second(pages)))
     }
 
     /// What the bytes of the present system leave out, in words.
@@ -582,7 +611,8 @@ impl<'a> Advisor<'a> {
         let measured = self.request.measured.as_ref();
         let lost = measured.and_then(MeasuredWrites::lost_events);
         let cached = self.cached.map(|cached| cached.note());
-        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(cached).chain(facts.warnings()).collect();
+        let counted = terms.counted_note(now);
+        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(counted).chain(cached).chain(facts.warnings()).collect();
         if then.frames < now.frames {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,

@@ -6,9 +6,11 @@ use serde::Serialize;
 use super::clock::{ArrivalRate, DAYS_PER_YEAR};
 use super::life::LifeBasis;
 use super::measured::MeasuredDay;
+use super::notes::{AdviceNote, NoteKind};
 use super::simulation::SimulatedCell;
 use crate::device_life::{DeviceLife, OwedWrites};
 use crate::money::{MonthlyCost, MonthlyLoad, Tariff};
+use crate::numbers::pace;
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
@@ -75,7 +77,32 @@ pub(super) struct LoadTerms {
     pub(super) page_size: Option<u64>,
     pub(super) life: LifeBasis,
     pub(super) measured: Option<MeasuredTerms>,
+    pub(super) counted: CountedShare,
     pub(super) money: MoneyTerms,
+}
+
+/// What the server itself counted of its page reads and writes, as a multiple of what the simulation has of the present system; 1
+/// where the server did not count. Figures in time start from the server's counts, and change as in the simulation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CountedShare {
+    pub(super) reads: f64,
+    pub(super) writes: f64,
+}
+
+impl CountedShare {
+    pub(super) const ALL: CountedShare = CountedShare { reads: 1.0, writes: 1.0 };
+
+    /// The share by what the server counted in a second, if it did, and what the simulation of the present system has.
+    pub(super) fn new(counted: [Option<f64>; 2], simulated: [f64; 2]) -> Self {
+        let share = |at: usize| counted[at].filter(|_| simulated[at] > 0.0).map_or(1.0, |counted| counted / simulated[at]);
+        CountedShare { reads: share(0), writes: share(1) }
+    }
+
+    /// True if one of the two is not near what the simulation has.
+    pub(super) fn differs(&self) -> bool {
+        const NEAR: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+        [self.reads, self.writes].iter().any(|share| !NEAR.contains(share))
+    }
 }
 
 /// What turns a load into $.
@@ -152,13 +179,25 @@ impl SystemLoad {
 impl LoadTerms {
     /// These terms, with the measured bytes as those of a system with this number of page writes per reference.
     pub(super) fn measured_at(&self, writes_per_reference: f64) -> Self {
-        let measured = self.measured.map(|measured| MeasuredTerms { writes_per_reference, ..measured });
-        LoadTerms { measured, ..self.clone() }
+        let mut counted = self.counted;
+        let measured = self.measured.map(|measured| {
+            if measured.pages.is_some() && writes_per_reference > 0.0 {
+                counted.writes *= measured.writes_per_reference / writes_per_reference;
+            }
+            MeasuredTerms { writes_per_reference, ..measured }
+        });
+        LoadTerms { measured, counted, ..self.clone() }
     }
 
-    /// The bytes that this number of page writes per reference makes in a day, by simulation alone.
+    /// Page reads and writes a second of a system that makes these per reference by simulation.
+    fn per_second(&self, [reads, writes]: [f64; 2]) -> Option<[f64; 2]> {
+        let CountedShare { reads: of_reads, writes: of_writes } = self.counted;
+        self.rate.map(|rate| [reads * of_reads, writes * of_writes].map(|pages| rate.per_second(pages)))
+    }
+
+    /// The bytes that this number of page writes per reference makes in a day.
     pub(super) fn bytes_of_pages(&self, writes_per_reference: f64) -> Option<f64> {
-        Some(self.rate?.per_day(writes_per_reference) * self.page_size? as f64)
+        Some(self.rate?.per_day(self.counted.writes * writes_per_reference) * self.page_size? as f64)
     }
 
     /// The bytes that a system with this number of page writes per reference writes in a day: the measured ones, with the pages
@@ -202,10 +241,10 @@ impl LoadTerms {
     pub(super) fn monthly(&self, [reads, writes]: [f64; 2], frames: u64) -> Option<MonthlyCost> {
         let MoneyTerms { tariff, memory_price, stored_bytes, device_share } = &self.money;
         let memory = memory_price.zip(self.page_size).map(|(price, size)| (frames.saturating_mul(size), price));
-        let rate = self.rate.map_or(0.0, |rate| rate.references_per_second);
+        let [reads, writes] = self.per_second([reads, writes]).unwrap_or_default();
         let load = MonthlyLoad {
-            reads_per_second: rate * reads * device_share,
-            writes_per_second: rate * writes,
+            reads_per_second: reads * device_share,
+            writes_per_second: writes,
             stored_bytes: *stored_bytes,
             memory,
         };
@@ -226,6 +265,32 @@ impl LoadTerms {
         load
     }
 
+    /// What an operator must know where the simulation of the present system is not near what the server counted.
+    pub(super) fn counted_note(&self, now: &SystemLoad) -> Option<AdviceNote> {
+        let rate = self.rate.filter(|_| self.counted.differs())?;
+        let [reads, writes] = [now.reads_per_reference, now.writes_per_reference].map(|pages| rate.per_second(pages));
+        let [reads, writes, of_reads, of_writes] =
+            [Some(reads), Some(writes), now.reads_per_second, now.writes_per_second].map(|pages| pace(pages.unwrap_or(0.0)));
+        Some(AdviceNote::new(
+            NoteKind::Counted,
+            format!(
+                "by simulation the present system reads {reads} and writes {writes} pages a second, and the server counted {of_reads} \
+                 and {of_writes}. Figures in time start from its counts; what a setting saves is less sure. The simulation knows too \
+                 little of scans by several processes, of tables that grow, and of unlogged ones"
+            ),
+        ))
+    }
+
+    /// For how long the device is busy with a reference, in µs.
+    fn busy_us(&self, cell: &SimulatedCell) -> Option<f64> {
+        let simulated = cell.result.cost_us?;
+        let report = cell.device.as_ref().map(|device| &device.report);
+        let [reads, writes] = report.map_or([0.0; 2], |report| [report.read_cost * self.money.device_share, report.write_cost]);
+        let CountedShare { reads: of_reads, writes: of_writes } = self.counted;
+        let more = reads * (of_reads - 1.0) + writes * (of_writes - 1.0);
+        Some((simulated + more / cell.result.references as f64).max(0.0))
+    }
+
     /// The load of a simulated system.
     pub(super) fn load(&self, cell: &SimulatedCell) -> SystemLoad {
         let result = &cell.result;
@@ -233,6 +298,7 @@ impl LoadTerms {
         let reads_per_reference = result.reads as f64 / references;
         let writes_per_reference = result.writes as f64 / references;
         let life = self.life(self.life.host_bytes(cell), writes_per_reference);
+        let per_second = self.per_second([reads_per_reference, writes_per_reference]);
         let mut load = SystemLoad {
             policy: result.policy.clone(),
             frames: result.frames,
@@ -241,13 +307,13 @@ impl LoadTerms {
             hit_ratio: result.hit_ratio,
             reads_per_reference,
             writes_per_reference,
-            reads_per_second: self.rate.map(|rate| rate.per_second(reads_per_reference)),
-            writes_per_second: self.rate.map(|rate| rate.per_second(writes_per_reference)),
+            reads_per_second: per_second.map(|[reads, _]| reads),
+            writes_per_second: per_second.map(|[_, writes]| writes),
             bytes_written_per_day: self.bytes_per_day(writes_per_reference),
             life_years: life.map(|life| life.years),
             life_range_years: life.and_then(|life| life.range),
             dollars_per_month: self.monthly([reads_per_reference, writes_per_reference], result.frames).map(|cost| cost.total),
-            busy_share: self.rate.zip(result.cost_us).map(|(rate, us)| rate.per_second(us / 1e6)),
+            busy_share: self.rate.zip(self.busy_us(cell)).map(|(rate, us)| rate.per_second(us / 1e6)),
             references: result.references,
             reads: result.reads,
             writes: result.writes,

@@ -96,6 +96,22 @@ pub struct MeasuredDay {
     pub device_name: Option<String>,
 }
 
+impl MeasuredDay {
+    /// The bytes of a day with this many times as many references.
+    pub(super) fn times(&self, times: f64) -> Self {
+        let of = |bytes: Option<f64>| bytes.map(|bytes| bytes * times);
+        MeasuredDay {
+            total: self.total * times,
+            most: of(self.most),
+            pages: of(self.pages),
+            log: of(self.log),
+            processes: of(self.processes),
+            device: of(self.device),
+            ..self.clone()
+        }
+    }
+}
+
 impl MeasuredWrites {
     /// The writes of a capture of this many seconds, of which nothing was counted.
     pub fn new(seconds: f64) -> Self {
@@ -144,6 +160,12 @@ impl MeasuredWrites {
             references: references.map(|it| it.saturating_add(facts.resident_references)),
             ..facts.written
         })
+    }
+
+    /// Bytes of the pages that the server read, where these are enough to say anything.
+    pub(super) fn counted_reads(&self, page_size: u64) -> Option<u64> {
+        const FEWEST_PAGES: u64 = 100;
+        self.read.page_bytes.filter(|bytes| *bytes >= FEWEST_PAGES * page_size)
     }
 
     /// True if anything was counted.

@@ -48,6 +48,8 @@ pub enum NoteKind {
     LostEvents,
     /// The kernel's cache answered reads of the server.
     CachedReads,
+    /// The server counted other reads or writes than the simulation of it has.
+    Counted,
 }
 
 /// A note on an advice. It serializes as its text.

@@ -11,7 +11,7 @@ use crate::checkpoints::CheckpointSchedule;
 use crate::device_life::DeviceLife;
 use crate::knee::WORTH_DOUBLING;
 use crate::money::dollars;
-use crate::numbers::{cheaper_or_dearer, decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
+use crate::numbers::{cheaper_or_dearer, decimals, digits, frames_and_bytes, grouped, less_or_more, pace, rounded, saving};
 
 /// A section of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -320,8 +320,10 @@ fn rates(advice: &Advice) -> Vec<String> {
         schedule.map(|schedule| format!("Every system has the checkpoints of the present one, every {}", schedule.in_words())),
     );
     if advice.life.measured.is_some() {
-        sentences
-            .push("Bytes a day are those that were measured; with another setting pages change as in the simulation".into());
+        sentences.push(
+            "Reads, writes and bytes start from what the server counted; with another setting they change as in the simulation"
+                .into(),
+        );
     }
     sentences.extend(money);
     sentences
@@ -390,7 +392,7 @@ fn loads(advice: &Advice) -> AdviceTable {
     header.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name));
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
-            Some(second) => decimals(second, if second < 10.0 { 2 } else { 0 }),
+            Some(second) => pace(second),
             None => decimals(reference, 4),
         };
         let mut cells = vec![name.to_string()];

@@ -473,7 +473,7 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     let sentences = answer(&advice);
     let first = |start: &str| sentences.iter().position(|text| text.starts_with(start));
     assert_eq!(first("Set shared_buffers = 3200kB (now 800kB): reads -"), Some(0), "{sentences:?}");
-    assert_eq!(first("More memory than that still pays"), Some(1), "{sentences:?}");
+    assert_eq!(first("More memory than that pays up to 1,981 frames"), Some(1), "{sentences:?}");
     assert!(first("Set checkpoint_timeout = 15min (now 5min, PostgreSQL's default): reads").is_some(), "{sentences:?}");
     // A buffer that is larger than the data.
     let mut large = request.clone();
@@ -953,7 +953,9 @@ fn a_device_that_the_log_alone_wears_does_not_live_for_ever() {
 #[test]
 fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
-    let measured = half_a_day(Some(40_000_000), 10_000_000, 80_000_000);
+    // In the time of the request, which has 21.6 of them in a day.
+    let mut measured = half_a_day(Some(40_000_000), 10_000_000, 80_000_000);
+    measured.seconds = 4000.0;
     let of = |measured: Option<MeasuredWrites>, now: &str| {
         let mut request = of_postgresql(now);
         request.frames = Some(MemorySize::frames(1000));
@@ -969,7 +971,7 @@ fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
     for knob in &longer {
         let saved = knob.saves_writes.expect("a share") / 100.0;
         assert!(saved > 0.0);
-        close(knob.bytes_written_per_day, 80_000_000.0 * (1.0 - saved) + 20_000_000.0);
+        close(knob.bytes_written_per_day, 21.6 * (40_000_000.0 * (1.0 - saved) + 10_000_000.0));
         assert!(knob.life_years > advice.now.life_years, "{knob:?}");
     }
     let answer = advice.paragraphs().swap_remove(0).sentences;
@@ -1096,7 +1098,7 @@ fn reads_that_the_kernels_cache_answers_are_not_the_devices() {
         request.clock = Some(AdviceClock::Rate("500/s".parse().expect("a rate")));
         let process = device_read.map_or_else(|| "null".into(), |bytes| bytes.to_string());
         let facts = format!(
-            r#"{{"written": {{"seconds": 40, "page_bytes": 1}}, "read": {{"page_bytes": 4096000, "process_bytes": {process}}}}}"#
+            r#"{{"written": {{"seconds": 40, "page_bytes": 4096000}}, "read": {{"page_bytes": 4096000, "process_bytes": {process}}}}}"#
         );
         request.measured = Some(MeasuredWrites::from_facts(&facts).expect("facts"));
         advised(&trace, &request)
@@ -1120,4 +1122,38 @@ fn reads_that_the_kernels_cache_answers_are_not_the_devices() {
     let table = none.paragraphs().into_iter().find_map(|it| it.table).expect("a table");
     let column = table.header.iter().position(|name| name == "from the device").expect("a column");
     assert_eq!(table.rows[0][column], "0.00");
+}
+
+/// What the server counted is the present system's in every figure in time, and another system's differs from it as in the
+/// simulation; at another rate all of it is as many times as much.
+#[test]
+fn figures_in_time_start_from_what_the_server_counted() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 4096);
+    let of = |facts: bool, rate: &str| {
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        (request.now, request.frames) = (Some(policy("lru")), Some(MemorySize::frames(200)));
+        request.clock = Some(AdviceClock::Rate(rate.parse().expect("a rate")));
+        // 80 seconds, so 500 references a second: 20 reads and 5 writes of pages.
+        let text =
+            r#"{"written": {"seconds": 80, "page_bytes": 1638400, "log_bytes": 819200}, "read": {"page_bytes": 6553600}}"#;
+        request.measured = facts.then(|| MeasuredWrites::from_facts(text).expect("facts"));
+        advised(&trace, &request)
+    };
+    let (simulated, counted, twice) = (of(false, "500/s"), of(true, "500/s"), of(true, "1000/s"));
+    for (advice, times) in [(&counted, 1.0), (&twice, 2.0)] {
+        let (now, then) = (&advice.now, &advice.then);
+        close(now.reads_per_second, 20.0 * times);
+        close(now.writes_per_second, 5.0 * times);
+        close(now.bytes_written_per_day, times * 7.5 * 4096.0 * 86_400.0);
+        let change = then.writes_per_reference / now.writes_per_reference;
+        close(then.writes_per_second, 5.0 * times * change);
+        close(then.bytes_written_per_day, times * (5.0 * change + 2.5) * 4096.0 * 86_400.0);
+        assert!(kinds(advice).contains(&NoteKind::Counted));
+        // The causes are of the same account.
+        let causes: f64 = advice.life.causes.iter().filter(|it| it.included).filter_map(|it| it.bytes_per_day).sum();
+        close(Some(causes), times * 5.0 * 4096.0 * 86_400.0);
+    }
+    close(twice.now.busy_share, 2.0 * counted.now.busy_share.expect("a share"));
+    assert!(!kinds(&simulated).contains(&NoteKind::Counted) && simulated.now.writes_per_second > Some(50.0));
+    assert_eq!(simulated.now.cost, counted.now.cost);
 }
