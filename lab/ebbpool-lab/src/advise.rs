@@ -152,6 +152,8 @@ pub struct Advice {
     pub curve: Vec<MemoryPoint>,
     /// The size from which more memory is hardly worth while; `None` if the curve does not reach it.
     pub knee: Option<Knee>,
+    /// The size of the curve that costs the least $ a month, with its memory; `None` without a price of one of the two.
+    pub cheapest_frames: Option<u64>,
     /// The R from which up to the present one the recommended policy costs least with its memory; `None` if no such R is known.
     #[schemars(with = "Option<f64>")]
     pub asymmetry_breakeven: Option<Number>,

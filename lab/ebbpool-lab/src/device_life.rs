@@ -69,8 +69,7 @@ pub struct LifeUnderLoad {
     /// How long that lasts at most if the run goes on forever, and nothing else writes; `None` where nothing was written, where most
     /// writes are still owed at the end, or where the run's length is not known.
     pub life: Option<DeviceLife>,
-    /// True if the device waited for references that arrive at a rate; otherwise it never pauses, and lives
-    /// as short as it can with this load.
+    /// True if references arrive at a rate; otherwise the device never pauses, and lives as short as it can with this load.
     pub paced: bool,
 }
 
@@ -84,13 +83,14 @@ impl LifeUnderLoad {
     }
 }
 
-/// The time after which the device could serve such references again, in µs: that in which they arrive, or that which they take
-/// if that is longer; `None` where costs are no times. What the end writes takes none of the time in which others arrive.
+/// The time after which such references come again, in µs: that in which they arrive, also if the device takes longer, or without
+/// a rate that which it takes; `None` where costs are no times. What the end writes takes none of the time in which others arrive.
 pub(crate) fn elapsed_us(device: &DeviceOutcome) -> Option<f64> {
     let bill = device.report.bill();
-    (bill.unit == Unit::Microseconds).then(|| bill.amount.max(device.arrival_us.unwrap_or(0.0)))
+    (bill.unit == Unit::Microseconds).then(|| device.arrival_us.unwrap_or(bill.amount))
 }
 
+/// True if the device keeps up with the rate at which references arrive, one at a time.
 pub(crate) fn is_paced(device: &DeviceOutcome) -> bool {
     device.arrival_us.is_some_and(|arrival_us| arrival_us > device.report.bill().amount)
 }
@@ -136,7 +136,7 @@ pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome, owes: bool) 
     let elapsed_us = elapsed_us(device);
     Some(LifeUnderLoad {
         life: elapsed_us.filter(|_| !owes).and_then(|elapsed_us| life(pricing, &endurance, device, elapsed_us)),
-        paced: is_paced(device),
+        paced: device.arrival_us.is_some(),
         endurance,
     })
 }

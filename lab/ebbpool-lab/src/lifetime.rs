@@ -156,11 +156,16 @@ fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Op
             result.policy
         ));
     }
-    let least = served.iter().min_by_key(|(_, device)| device.report.writes)?;
+    // One that can be built, if there is one.
+    let online = |(row, _): &&(&SweepRow, &DeviceOutcome)| comparison.online[row.policy];
+    let of_online = served.iter().filter(online).min_by_key(|(_, device)| device.report.writes);
+    let least = of_online.or_else(|| served.iter().min_by_key(|(_, device)| device.report.writes))?;
     let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
     let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
-    let pace = match served.iter().any(|(_, device)| is_paced(device)) {
+    let has_rate = comparison.rate.is_some();
+    let pace = match served.iter().all(|(_, device)| is_paced(device)) {
         true => "at this rate",
+        false if has_rate => "at this rate, with which it does not keep up if it serves one request at a time",
         false => "with the references a day that the slowest policy serves without a pause",
     };
     let other = baseline.and_then(under);
@@ -193,12 +198,15 @@ pub(crate) fn sentence_in_money(comparison: &Comparison) -> Option<String> {
         Some((comparison.policies[row.policy].as_str(), tariff.monthly(&load)))
     };
     let rows = comparison.rows().filter(|row| row.size == size && row.asymmetry == 0);
+    let any_online = comparison.online.contains(&true);
+    let rows = rows.filter(|row| !any_online || comparison.online[row.policy]);
     let costs: Vec<(&str, MonthlyCost)> = rows.filter_map(cost).collect();
     let least = costs.iter().min_by(|(_, a), (_, b)| a.total.total_cmp(&b.total))?;
     let baseline = costs.iter().find(|(policy, _)| *policy == BASELINE && *policy != least.0);
     let under =
         |(policy, cost): &(&str, MonthlyCost)| match costs.iter().all(|(_, it)| dollars(it.total) == dollars(least.1.total)) {
-            true => format!("{} a month under every policy", dollars(cost.total)),
+            true if costs.len() > 1 => format!("{} a month under every policy", dollars(cost.total)),
+            true => format!("{} a month under {policy}", dollars(cost.total)),
             false => format!("{} a month under {policy}", dollars(cost.total)),
         };
     let baseline = baseline.filter(|it| dollars(it.1.total) != dollars(least.1.total));

@@ -173,7 +173,9 @@ impl<'a> Advisor<'a> {
         self.questioner.device_share = self.cached.map_or(1.0, |cached| 1.0 - cached.share);
         let bills = self.bills(&study);
         let knee = knee::knee(&bills, self.metadata.page_size, self.facts.facts.distinct_pages);
-        let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames), &bills);
+        let cheapest = self.cheapest(&study)?;
+        let worth = cheapest.or(knee.as_ref().map(|knee| knee.frames));
+        let recommended = self.recommended_frames(worth, cheapest.is_some(), &bills);
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
         let contest = BreakEvenSearch {
@@ -184,7 +186,7 @@ impl<'a> Advisor<'a> {
         };
         let (breakevens, asked) = break_evens(&self.questioner, &contest)?;
         self.questions.extend(asked);
-        let terms = self.terms(&systems.now)?;
+        let terms = self.terms(systems.now.per_reference())?;
         let now = terms.present_load(&systems.now);
         let then = terms.load(&systems.then);
         let curve = self.points(&study, &terms, &systems);
@@ -212,8 +214,14 @@ impl<'a> Advisor<'a> {
         }
         let monthly = terms.monthly([now.reads_per_reference, now.writes_per_reference], now.frames);
         let mut dollars_without = monthly.map_or_else(Vec::new, |cost| cost.without);
-        if !dollars_without.is_empty() && !self.uncached {
-            dollars_without.push("the log and other files".into());
+        let has_device = self.pricing.tariff.is_some() && terms.rate.is_some();
+        if !dollars_without.is_empty() && !self.uncached && has_device {
+            let others = std::iter::once("the log and other files").chain(life.not_counted.iter().map(String::as_str));
+            for other in others {
+                if !dollars_without.iter().any(|it| it == other) {
+                    dollars_without.push(other.into());
+                }
+            }
         }
         let breakeven = breakevens.iter().filter_map(|it| it.holds_from);
         Ok(Advice {
@@ -240,6 +248,7 @@ impl<'a> Advisor<'a> {
             then,
             curve,
             knee,
+            cheapest_frames: cheapest,
             breakevens,
             life,
             knobs,
@@ -290,26 +299,56 @@ impl<'a> Advisor<'a> {
         CachedReads::new(measured, reads, self.metadata.page_size)
     }
 
+    /// The size with the least $ a month, if the request has a price for memory, and the device has one, too.
+    fn cheapest(&self, study: &CurveStudy) -> Result<Option<u64>, LabError> {
+        let is_priced = self.request.memory_price.is_some() && self.pricing.tariff.is_some();
+        let (now, references) = (self.now.to_string(), study.lru.references() as f64);
+        // The present policy's, or those of the best one, in page reads and writes per reference.
+        let of_size = |size: usize, of_present: bool| {
+            let all = study.policies.iter().zip(&study.estimates);
+            let all = all.filter(|(policy, _)| !of_present || policy.to_string() == now);
+            let traffic = all.filter_map(|(_, estimates)| Some(estimates.get(size)?.traffic));
+            let best = traffic.min_by(|a, b| self.questioner.bill(study, *a).total_cmp(&self.questioner.bill(study, *b)));
+            best.map(|traffic| [traffic.all_reads() as f64 / references, traffic.writes as f64 / references])
+        };
+        let present = study.sizes.iter().position(|&frames| frames == self.present);
+        let Some(present) = present.filter(|_| is_priced).and_then(|size| of_size(size, true)) else {
+            return Ok(None);
+        };
+        let terms = self.terms(present)?;
+        if terms.rate.is_none() {
+            return Ok(None);
+        }
+        let sizes = study.sizes.iter().enumerate();
+        let priced = sizes.filter_map(|(size, &frames)| {
+            let cost = terms.monthly(of_size(size, self.keeps_policy())?, frames)?;
+            Some((frames, cost.total))
+        });
+        Ok(priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(frames, _)| frames))
+    }
+
     /// The memory to recommend: without a budget the present one, or the knee where no buffer is there and no size is
     /// asked for; else as much as is worth while, at least the present memory and at most the budget. A server that has settings
     /// for its memory only gets one of these if it pays: without a budget up to four times the present memory.
-    fn recommended_frames(&self, knee: Option<u64>, bills: &[(u64, f64)]) -> u64 {
+    /// `worth` is the size from which on more is not worth while, by $ where these are known.
+    fn recommended_frames(&self, worth: Option<u64>, by_dollars: bool, bills: &[(u64, f64)]) -> u64 {
         let distinct = self.facts.facts.distinct_pages;
         let frames = match self.budget {
             Some(budget) => {
                 let largest = budget.min(distinct.max(1));
-                let worth = knee.unwrap_or(largest).min(largest);
-                worth.max(self.present.min(budget))
+                let worth = worth.unwrap_or(largest).min(largest);
+                // A smaller one may cost less only in $.
+                if by_dollars { worth } else { worth.max(self.present.min(budget)) }
             }
             None if self.keeps_policy() => {
-                let worth = |frames: &u64| *frames <= knee.unwrap_or(u64::MAX);
-                self.larger_frames().into_iter().rfind(worth).unwrap_or(self.present)
+                let is_worth = |frames: &u64| *frames <= worth.unwrap_or(u64::MAX);
+                self.larger_frames().into_iter().rfind(is_worth).unwrap_or(self.present)
             }
-            None => knee.filter(|_| self.uncached && self.request.frames.is_none()).unwrap_or(self.present),
+            None => worth.filter(|_| self.uncached && self.request.frames.is_none()).unwrap_or(self.present),
         };
         let bill_at = |frames: u64| bills.iter().find(|(size, _)| *size == frames).map(|(_, bill)| *bill);
         let saved = bill_at(frames).zip(bill_at(self.present)).and_then(|(then, now)| saving(then, now));
-        match self.keeps_policy() && frames > self.present && saved < Some(100.0 * WORTH_DOUBLING) {
+        match self.keeps_policy() && !by_dollars && frames > self.present && saved < Some(100.0 * WORTH_DOUBLING) {
             true => self.present,
             false => frames,
         }
@@ -437,10 +476,9 @@ impl<'a> Advisor<'a> {
     }
 
     /// What turns counts into figures in time. Daily writes are those of the present system.
-    fn terms(&self, now: &SimulatedCell) -> Result<LoadTerms, LabError> {
+    fn terms(&self, [reads, writes]: [f64; 2]) -> Result<LoadTerms, LabError> {
         let page_size = self.metadata.page_size;
         let references = self.facts.facts.references;
-        let [reads, writes] = [now.result.reads, now.result.writes].map(|pages| pages as f64 / now.result.references as f64);
         let counted = self.counted([reads, writes]);
         let daily = ArrivalRate::of_daily_writes(self.request.clock, counted.writes * writes, (page_size, references));
         let daily = daily.map_err(RequestError::from)?;
@@ -613,7 +651,7 @@ impl<'a> Advisor<'a> {
         let cached = self.cached.map(|cached| cached.note());
         let counted = terms.counted_note(now);
         let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(counted).chain(cached).chain(facts.warnings()).collect();
-        if then.frames < now.frames {
+        if then.frames < now.frames && self.budget.is_some_and(|budget| budget < self.present) {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,
                 "the budget is less than the present memory, so that the bill may grow",

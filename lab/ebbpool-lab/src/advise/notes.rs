@@ -241,10 +241,13 @@ impl WarningFacts<'_> {
         let percent = 100.0 * busy;
         let text = match busy > 1.0 {
             true => format!(
-                "{when} the device does not keep up: the reads and writes of a second take it {} seconds",
+                "{when} the reads and writes of a second take the device {} seconds, one at a time: it keeps up only if it serves several \
+                 at once",
                 decimals(busy, 2)
             ),
-            false => format!("{when} the device is busy for {percent:.0} % of the time, so that requests wait"),
+            false => {
+                format!("{when} the device is busy for {percent:.0} % of the time, one request at a time, so that others wait")
+            }
         };
         Some(AdviceNote::new(NoteKind::Busy, text))
     }

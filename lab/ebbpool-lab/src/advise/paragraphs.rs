@@ -72,12 +72,18 @@ pub(super) fn setting(advice: &Advice, frames: u64) -> String {
     advice.server.size_value(frames, advice.page_size)
 }
 
+/// PostgreSQL's default interval between checkpoints.
+const DEFAULT_INTERVAL: &str = "5min";
+
 /// The setting of a server for its memory, and what this saves.
 fn by_size(advice: &Advice, server: &str) -> Vec<String> {
     let Advice { now, then, .. } = advice;
     let name = advice.server.size_setting();
     let threshold = rounded(100.0 * WORTH_DOUBLING);
-    let pays_up_to = |knee: Option<u64>| match knee {
+    let pays_up_to = |knee: Option<u64>| match advice.cheapest_frames.or(knee) {
+        Some(cheapest) if advice.cheapest_frames.is_some() && cheapest <= then.frames => {
+            "No other size costs less a month".into()
+        }
         Some(knee) if knee > then.frames => format!("More memory than that pays up to {}", memory(advice, knee)),
         Some(_) => {
             format!("More memory than that hardly pays: each further doubling would save less than {threshold} % of the bill")
@@ -90,6 +96,20 @@ fn by_size(advice: &Advice, server: &str) -> Vec<String> {
         vec![format!("Keep {name} = {}: {} is enough, {why}", setting(advice, now.frames), memory(advice, frames))]
     };
     match then.frames.cmp(&now.frames) {
+        Ordering::Equal if advice.cheapest_frames.is_some_and(|cheapest| cheapest != now.frames) => {
+            let cheapest = advice.cheapest_frames.unwrap_or(now.frames);
+            let cost = advice.curve.iter().find(|point| point.frames == cheapest).and_then(|point| point.dollars_per_month);
+            vec![format!(
+                "Keep {name} = {} unless it may be {}, which costs {} a month instead of {}",
+                setting(advice, now.frames),
+                memory(advice, cheapest),
+                in_dollars(cost),
+                in_dollars(now.dollars_per_month)
+            )]
+        }
+        Ordering::Equal if advice.cheapest_frames.is_some() => {
+            vec![format!("Keep {name} = {}: no other size costs less a month", setting(advice, now.frames))]
+        }
         Ordering::Equal if now.frames >= advice.distinct_pages => {
             let why = format!(
                 "because the trace requests no more pages, and the buffer of {server} has {}",
@@ -130,7 +150,8 @@ fn by_size(advice: &Advice, server: &str) -> Vec<String> {
                 changed(then.writes_per_reference, now.writes_per_reference),
                 changed(then.cost, now.cost)
             );
-            let more = (order == Ordering::Greater).then(|| pays_up_to(knee));
+            let is_priced = advice.cheapest_frames.is_some();
+            let more = (order == Ordering::Greater || is_priced).then(|| pays_up_to(knee));
             std::iter::once(text).chain(more).collect()
         }
     }
@@ -154,7 +175,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
         let life = life_of(knob.life_years, knob.life_range_years);
         let at_most = longest(advice);
         let life = life.map_or_else(String::new, |life| format!(", life {at_most}{life}"));
-        let is_default = advice.checkpoints.is_none();
+        let is_default = advice.checkpoints.is_none() && from == DEFAULT_INTERVAL;
         let default = if is_default { format!(", {server}'s default") } else { String::new() };
         let [reads, writes] = [knob.saves_reads, knob.saves_writes].map(percent);
         Some(format!("Set {} = {to} (now {from}{default}): reads {reads}, writes {writes}{life}", knob.setting))
@@ -276,6 +297,14 @@ fn answer(advice: &Advice) -> Vec<String> {
             format!("With {} instead of {}, and {with} instead of {before}, the bill {falls}", then.policy, now.policy)
         }
     });
+    if let Some((of_then, of_now)) = then.dollars_per_month.zip(now.dollars_per_month) {
+        let least = match advice.cheapest_frames {
+            Some(cheapest) if cheapest == then.frames => "; no other size costs less".into(),
+            Some(cheapest) => format!("; {} would cost the least", memory(advice, cheapest)),
+            None => String::new(),
+        };
+        sentences.push(format!("That is {} a month instead of {}{least}", dollars(of_then), dollars(of_now)));
+    }
     if then.frames != now.frames {
         let alone = (!same_policy)
             .then(|| format!("{} alone is {}", then.policy, cheaper_or_dearer(&change(same_memory.cost, now.cost))));
@@ -445,7 +474,7 @@ fn knee(advice: &Advice) -> Vec<String> {
             "The knee is at {}: each doubling beyond it saves less than {threshold} % of {of} bill",
             memory(advice, knee.frames)
         ),
-        None => format!("There is no knee: up to the largest size a doubling saves {threshold} % of {of} bill or more"),
+        None => format!("There is no knee: the last doubling still saves {threshold} % of {of} bill or more"),
     }];
     let simulated = advice.device.as_ref().is_some_and(|device| device.starts_with("flash:"));
     if simulated {
@@ -469,8 +498,10 @@ fn curve(advice: &Advice) -> AdviceTable {
         saved.map_or_else(|| "-".into(), |saved| format!("{saved:.0} %"))
     };
     let money = advice.curve.iter().any(|point| point.dollars_per_month.is_some());
-    header.extend(life.then(|| lives_column(advice)));
-    header.extend(money.then(|| "$ a month".into()));
+    // Between two policies' bills they would be taken for the other one's.
+    let (under, its) = if advice.keeps_policy { ("", "") } else { (" under it", "its ") };
+    header.extend(life.then(|| format!("{}{under}", lives_column(advice))));
+    header.extend(money.then(|| format!("{its}$ a month")));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
         let bytes = point.bytes.map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());

@@ -23,6 +23,13 @@ pub(super) struct SimulatedCell {
     pub(super) device: Option<DeviceOutcome>,
 }
 
+impl SimulatedCell {
+    /// Page reads and writes per reference.
+    pub(super) fn per_reference(&self) -> [f64; 2] {
+        [self.result.reads, self.result.writes].map(|pages| pages as f64 / self.result.references as f64)
+    }
+}
+
 /// Asks questions about one trace.
 pub(super) struct TraceQuestions<'a> {
     pub(super) lab: &'a Lab<'a>,

@@ -57,8 +57,14 @@ fn a_run_wears_the_device_as_long_as_it_lasts() {
     assert_eq!(under_load(&pricing, &flushed, false), Some(load));
     let owing = under_load(&pricing, &flushed, true).expect("rated");
     assert_eq!(owing.life, None);
-    let load = under_load(&pricing, &day(1_000_000, 86_400.0, None), false).expect("rated");
+    let busy = DeviceOutcome { arrival_us: None, ..day(1_000_000, 86_400.0, None) };
+    let load = under_load(&pricing, &busy, false).expect("rated");
     assert_eq!((load.paced, load.load()), (false, "without a pause"));
+    // A device that takes longer than the references has the life that goes with their rate.
+    let late = DeviceOutcome { arrival_us: Some(43_200e6), ..busy };
+    let load = under_load(&pricing, &late, false).expect("rated");
+    assert_eq!(load.load(), "at this rate");
+    assert!((load.life.expect("written").years - years / 2.0).abs() < 1e-9);
     assert_eq!(under_load(&pricing, &day(1, 1.0, Some("worn out")), false), None);
     let read_only = under_load(&pricing, &day(0, 3600.0, None), false).expect("rated");
     assert_eq!(read_only.life, None);

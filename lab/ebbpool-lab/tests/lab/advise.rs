@@ -569,7 +569,36 @@ fn a_month_in_dollars_has_requests_and_memory() {
     assert_eq!(of("s3-standard", None, None).now.dollars_per_month, None);
     let of_memory = of("s3-standard", Some(1000.0), None);
     close(of_memory.now.dollars_per_month, memory(100));
-    assert_eq!(of_memory.dollars_without, ["the device", "the log and other files"]);
+    assert_eq!(of_memory.dollars_without, ["the device"]);
+    assert_eq!(with.dollars_without, ["peaks", "the log and other files", "checkpoints"]);
+}
+
+/// With a price of the memory and of the device the size that costs least is the answer, whatever a doubling saves of the bill.
+#[test]
+fn with_prices_the_cheapest_size_is_the_answer() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
+    let of = |server: ServerKind, price: f64| {
+        let mut request = AdviseRequest::new(PricingRequest::new(None, Some("s3-standard")).expect("a device"));
+        (request.server, request.frames) = (Some(server), Some(MemorySize::frames(100)));
+        request.budget = Some(bytes(16 << 20));
+        request.clock = Some(AdviceClock::Rate("50/s".parse().expect("a rate")));
+        request.memory_price = Some(price);
+        let advice = advised(&trace, &request);
+        let sentences = advice.paragraphs().swap_remove(0).sentences;
+        (advice, sentences)
+    };
+    for server in [ServerKind::Postgresql, ServerKind::Other] {
+        for (price, largest) in [(1e-3, true), (1e9, false)] {
+            let (advice, sentences) = of(server, price);
+            let cost = |point: &ebbpool_lab::advise::MemoryPoint| point.dollars_per_month.expect("dollars");
+            let least = advice.curve.iter().min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("a point");
+            assert_eq!((advice.cheapest_frames, advice.then.frames), (Some(least.frames), least.frames), "{sentences:?}");
+            assert_eq!(advice.then.frames > 1000, largest);
+            let says = sentences.join("\n");
+            assert!(says.contains("o other size costs less"), "{says}");
+            assert!(advice.then.dollars_per_month < advice.now.dollars_per_month);
+        }
+    }
 }
 
 /// Records the notes.

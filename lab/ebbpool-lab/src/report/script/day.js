@@ -60,7 +60,7 @@ function loadNotes(trace, rate, late) {
   return [
     rate === null ? note("How many references there are in a second is not known. With their number above, this says what a day brings, and years.") : null,
     late.length > 0
-      ? note(`The device does not keep up with this rate in ${written.count(late.length)} of ${written.count(trace.cells.length)} results: it would be busy for more than all of the time.`)
+      ? note(`One request at a time, the device does not keep up with this rate in ${written.count(late.length)} of ${written.count(trace.cells.length)} results: it would be busy for more than all of the time.`)
       : null,
     endurance === null ? null : note(`The device takes ${endurance.text} of writes. What else writes to it is not counted.`),
     assumption === null ? null : note(sentence(assumption)),
