@@ -153,6 +153,16 @@ impl CaptureBuffer {
         &self.objects
     }
 
+    /// This reference went through a ring; false if that was known.
+    pub(crate) fn bypassed(&mut self, position: usize, ring: u32) -> bool {
+        let bypass = &mut self.references[position].bypass;
+        let is_new = *bypass == 0;
+        if is_new {
+            *bypass = ring;
+        }
+        is_new
+    }
+
     /// At this reference, one of a scan, the scan's ring gives up a dirty page.
     pub(crate) fn give_up(&mut self, position: usize) {
         const BULK_READ: u32 = 1;

@@ -38,6 +38,34 @@ struct BackendRing {
     kind: u32,
     /// The relation, known with the first request, and the page of the latest request.
     relation: Option<(u32, u32)>,
+    /// A page of the relation that does not follow that one: of another access, or the first one of a parallel scan's next chunk.
+    jumped: Option<u32>,
+}
+
+/// What a request of the relation is to a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ScanStep {
+    /// Not the scan's, as far as one can say.
+    Other,
+    /// The scan's.
+    Next,
+    /// The scan's, and so was the one before.
+    SecondOfChunk,
+}
+
+impl BackendRing {
+    /// A scan goes from page to page and may wrap around. A process of a parallel scan goes on elsewhere when its chunk of pages ends,
+    /// which the second page of the next chunk shows. Of chunks of one page, which tables below 32 MiB have, nothing shows it.
+    fn step(&mut self, object: u32, latest: u32, page: u32) -> ScanStep {
+        let follows = |at: u32| page == at || page == at.wrapping_add(1);
+        let of_chunk = self.jumped.take().is_some_and(|jumped| page == jumped.wrapping_add(1));
+        if !(follows(latest) || page == 0 || of_chunk) {
+            self.jumped = Some(page);
+            return ScanStep::Other;
+        }
+        self.relation = Some((object, page));
+        if of_chunk { ScanStep::SecondOfChunk } else { ScanStep::Next }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -85,39 +113,45 @@ impl Backend {
     }
 
     /// The ring through which a request goes, as a trace's column `bypass` has it; 0 if it goes through none. No event
-    /// says so: a scan goes from page to page and may wrap around, and a vacuum reads a table and its indexes.
-    fn ring_of(&mut self, event: &PageEvent, object: u32) -> u32 {
+    /// says so: a scan goes on in its relation, and a vacuum reads a table and its indexes. With it the page of an earlier request of
+    /// the relation, and the ring through which that went, as is known only now.
+    fn ring_of(&mut self, event: &PageEvent, object: u32) -> (u32, Option<(u32, u32)>) {
         let [_, database, relation, fork] = event.object;
         if fork != 0 {
-            return 0;
+            return (0, None);
         }
+        let mut begins = None;
         for ring in self.rings.iter_mut().rev() {
             let fits = match (ring.kind, ring.relation) {
                 (VACUUM, _) => database != 0 && relation >= FIRST_USER_RELATION,
                 (_, None) => true,
-                (BULK_READ, Some((scanned, latest))) => {
-                    let follows = event.page == latest || event.page == latest.wrapping_add(1);
-                    scanned == object && (follows || event.page == 0)
+                (BULK_READ, Some((scanned, latest))) if scanned == object => {
+                    let step = ring.step(object, latest, event.page);
+                    begins =
+                        (step == ScanStep::SecondOfChunk).then(|| (event.page.wrapping_sub(1), ring.number << 2 | BULK_READ));
+                    step != ScanStep::Other
                 }
+                (BULK_READ, Some(_)) => false,
                 (_, Some((written, _))) => written == object,
             };
             if fits {
                 ring.relation = Some((object, event.page));
                 let gives_up = std::mem::take(&mut self.gives_up);
-                return match ring.kind {
+                let bypass = match ring.kind {
                     BULK_READ if gives_up => ring.number << 2,
                     kind => ring.number << 2 | kind,
                 };
+                return (bypass, begins);
             }
         }
-        0
+        (0, None)
     }
 
     fn take_ring(&mut self, number: u32, kind: u32) {
         if self.rings.len() == MOST_RINGS {
             self.rings.remove(0);
         }
-        self.rings.push(BackendRing { number, kind, relation: None });
+        self.rings.push(BackendRing { number, kind, relation: None, jumped: None });
     }
 
     fn give_ring_back(&mut self, kind: u32) {
@@ -224,8 +258,13 @@ impl PostgresDecoder {
             self.counts.repeats += 1;
             return;
         }
-        let bypass = backend.ring_of(event, object);
+        let (bypass, earlier) = backend.ring_of(event, object);
         self.counts.ring_requests += u64::from(bypass != 0);
+        if let Some((page, ring)) = earlier
+            && let Some(position) = backend.request_of(object, page)
+        {
+            self.counts.ring_requests += u64::from(recorder.bypassed(position, ring));
+        }
         let position = recorder.reference(object, event.page.into(), false, bypass);
         backend.remember(object, event.page, position);
     }
@@ -237,7 +276,7 @@ impl PostgresDecoder {
         let backend = self.backends.entry(event.process).or_default();
         for page in (event.page..=u32::MAX).take(event.detail.min(MOST) as usize) {
             let at = PageEvent { page, ..*event };
-            let bypass = backend.ring_of(&at, object);
+            let (bypass, _) = backend.ring_of(&at, object);
             let Some(position) = recorder.reference(object, page.into(), false, bypass) else {
                 break;
             };
@@ -338,6 +377,19 @@ mod tests {
         let ring = 1 << 2 | BULK_READ;
         assert_eq!(rings, [ring, ring, 0, 0, ring, ring, ring, 0]);
         assert_eq!(counts.ring_requests, 5);
+    }
+
+    /// A worker scans chunks of 4 pages, between which others have scanned theirs, and wraps around; a look-up in between is no part.
+    #[test]
+    fn a_parallel_scan_goes_through_the_rings_of_its_processes() {
+        let read = |page| event(kind::READ, TABLE, page, 0);
+        let chunk = |first: u32| (first..first + 4).map(read);
+        let scan = [event(kind::RING, 0, 0, BULK_READ)].into_iter().chain(chunk(16)).chain(chunk(28)).chain([read(7)]);
+        let events: Vec<PageEvent> = scan.chain(chunk(52)).chain(chunk(4)).collect();
+        let (references, counts) = decoded(&events);
+        let ring = 1 << 2 | BULK_READ;
+        let others: Vec<u64> = references.iter().filter(|reference| reference.3 != ring).map(|reference| reference.1).collect();
+        assert_eq!((references.len(), others, counts.ring_requests), (17, vec![7], 16));
     }
 
     #[test]
