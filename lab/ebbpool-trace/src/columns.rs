@@ -235,6 +235,8 @@ impl WriteColumn {
 pub(crate) struct TimeColumn {
     pub(crate) column: String,
     pub(crate) unit: TimeUnit,
+    /// False if the unit is the default.
+    pub(crate) has_unit: bool,
 }
 
 const ROLES: [&str; 16] = [
@@ -492,10 +494,10 @@ impl ByteColumn {
 impl TimeColumn {
     fn parse(text: &str) -> Result<TimeColumn, String> {
         let Some((column, unit)) = text.rsplit_once(':') else {
-            return Ok(TimeColumn { column: text.to_owned(), unit: TimeUnit::Seconds });
+            return Ok(TimeColumn { column: text.to_owned(), unit: TimeUnit::Seconds, has_unit: false });
         };
         match TimeUnit::of_name(unit.trim()) {
-            Some(unit) if !column.is_empty() => Ok(TimeColumn { column: column.trim_end().to_owned(), unit }),
+            Some(unit) if !column.is_empty() => Ok(TimeColumn { column: column.trim_end().to_owned(), unit, has_unit: true }),
             _ => Err(format!(
                 "'{unit}' is no unit of time; behind the colon stands s, ms, us, ns, filetime or date, as in time=ts:ms"
             )),
@@ -557,9 +559,9 @@ impl fmt::Display for Columns {
             }
         }
         items.extend(self.class.iter().map(|class| format!("class={}", spelled(class))));
-        items.extend(self.time.iter().map(|TimeColumn { column, unit }| match unit {
-            TimeUnit::Seconds => format!("time={}", spelled(column)),
-            unit => format!("time={}:{}", spelled(column), unit.name()),
+        items.extend(self.time.iter().map(|TimeColumn { column, unit, has_unit }| match has_unit {
+            false => format!("time={}", spelled(column)),
+            true => format!("time={}:{}", spelled(column), unit.name()),
         }));
         items.extend(self.repeat.iter().map(|repeat| format!("repeat={}", spelled(repeat))));
         items.extend(self.only.iter().map(|(column, only)| format!("only={}:{}", spelled(column), values(only))));

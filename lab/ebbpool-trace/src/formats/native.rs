@@ -120,9 +120,10 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
         }
         Ok((page_column, WriteColumns::Write(write_column), page_kind))
     };
-    // Any table has columns with roles; a trace of this format has those of fixed names.
+    // Any table has columns with roles; a trace of this format has those of fixed names, and what other programs call so may have more.
+    let is_certain = operations.is_some() || is_ours(pairs) || !rows::asks(schema.columns());
     let (page_column, write_column, page_kind) = match found() {
-        Ok(columns) if decoding.options.columns.is_none() => columns,
+        Ok(columns) if decoding.options.columns.is_none() && is_certain => columns,
         Err(error) if decoding.options.columns.is_none() && !rows::has_roles(schema.columns()) => return Err(error),
         _ => return rows::open(&label, file, metadata, decoding),
     };
@@ -205,6 +206,11 @@ fn find<'a>(file: &str, columns: &'a [ColumnDescPtr], name: &str) -> Result<(usi
         }
     };
     Err(TraceError::Columns { file: file.to_owned(), problem })
+}
+
+/// True if this project's writer has left a word in the file.
+fn is_ours(pairs: Option<&Vec<KeyValue>>) -> bool {
+    pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key.starts_with("ebbpool.")))
 }
 
 fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, TraceError> {

@@ -108,7 +108,7 @@ fn guess_columns(header: &[String]) -> Result<Option<Columns>, String> {
         volumes: Vec::new(),
         write: writes.first().map(|column| WriteColumn::of_words(column)),
         class: find(&[CLASS_NAME]),
-        time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds }),
+        time: find(&[TIME_NAME]).map(|column| TimeColumn { column, unit: TimeUnit::Microseconds, has_unit: true }),
         repeat: None,
         only: None,
         layout: Layout::default(),
@@ -259,6 +259,10 @@ fn unit_in(name: &str) -> Option<u64> {
 
 /// True if a part of a name is one of some words: `DiskNumber` and `disk_id` have `disk`.
 pub(super) fn is_like(name: &str, words: &[&str]) -> bool {
+    // The index of a table of pandas is of the program that wrote it.
+    if name.starts_with("__index_level_") {
+        return false;
+    }
     let mut spread = String::with_capacity(2 * name.len());
     let mut was_lower = false;
     for letter in name.chars() {

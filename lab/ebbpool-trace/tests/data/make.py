@@ -67,3 +67,15 @@ pq.write_table(
 pq.write_table(pa.table({"page": [1.5], "write": [1]}), "types.parquet")
 pq.write_table(pa.table({"page": [1], "is_write": [True]}), "columns.parquet")
 pq.write_table(pa.table({"page": pa.array([[1, 2]]), "write": [True]}), "list.parquet")
+
+# A duration, of which Parquet keeps no unit, and several disks.
+pl.DataFrame(
+    {
+        "page": [0, 1, 2],
+        "write": [True, False, False],
+        "since": pl.Series([0, 10_000, 20_000], dtype=pl.Duration("us")),
+    }
+).write_parquet("duration.parquet")
+pd.DataFrame(
+    {"disk": [0, 1, 1], "page": [7, 7, 7], "write": [True, False, False]}
+).iloc[[2, 0, 1]].to_parquet("disks.parquet")

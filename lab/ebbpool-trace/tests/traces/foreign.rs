@@ -584,3 +584,21 @@ proptest! {
         }
     }
 }
+
+/// Of a duration Parquet keeps no unit, and a table of several disks asks in Parquet what it asks as a CSV.
+#[test]
+fn a_table_in_parquet_leads_to_the_same_questions() {
+    let open = |file: &str, columns: Option<&str>| {
+        let columns = columns.map(|columns| columns.parse().unwrap());
+        let options = ReadOptions { columns, ..ReadOptions::default() };
+        Source::parse_with(&format!("tests/data/{file}"), &options).and_then(|source| source.open().map(|_| source))
+    };
+    let error = open("duration.parquet", Some("page=page,write=write,time=since")).unwrap_err().to_string();
+    assert!(error.contains("time=since:us"), "{error}");
+    let source = open("duration.parquet", Some("page=page,write=write,time=since:us")).unwrap();
+    let arrivals = source.recorded_arrivals(0).unwrap().unwrap();
+    assert_eq!(arrivals.time.as_micros(), 20_000);
+    let error = open("disks.parquet", None).unwrap_err().to_string();
+    assert!(error.contains("column 'disk' may say") && !error.contains("__index"), "{error}");
+    assert!(open("disks.parquet", Some("page=page,write=write,volume=disk")).is_ok());
+}

@@ -2,11 +2,11 @@
 
 use chrono::DateTime;
 use csv::ByteRecord;
-use parquet::basic::{LogicalType, TimeUnit};
+use parquet::basic::{LogicalType, TimeUnit, Type};
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::PageReader;
 use parquet::errors::Result as ParquetResult;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
@@ -14,9 +14,13 @@ use parquet::schema::types::{ColumnDescPtr, Type as SchemaType, TypePtr as Schem
 
 use super::super::table::{self, Header, Rows};
 use super::{CheckedPages, classes, parquet, requests};
+use crate::columns::TimeColumn;
 use crate::error::TraceError;
 use crate::formats::{Decoding, OpenedTrace};
 use crate::reference::Metadata;
+
+/// Where writers of Arrow's family say what the types of columns were in memory.
+const IN_MEMORY: &str = "ARROW:schema";
 
 /// The columns of one value a row.
 fn names(columns: &[ColumnDescPtr]) -> Vec<String> {
@@ -31,6 +35,40 @@ fn names(columns: &[ColumnDescPtr]) -> Vec<String> {
 /// True if the names of the columns say which of them have references, or lead to a question.
 pub(super) fn has_roles(columns: &[ColumnDescPtr]) -> bool {
     table::guess(&names(columns)).map_or(true, |guessed| guessed.is_some())
+}
+
+/// True if a CSV with these columns would lead to a question.
+pub(super) fn asks(columns: &[ColumnDescPtr]) -> bool {
+    table::guess(&names(columns)).is_err()
+}
+
+/// A time that may be a duration has no unit: Parquet has none for it, and only the writer knew.
+fn check_time(
+    label: &str,
+    fields: &[SchemaTypePtr],
+    pairs: Option<&Vec<KeyValue>>,
+    time: Option<&TimeColumn>,
+) -> Result<(), TraceError> {
+    let Some(time) = time.filter(|time| !time.has_unit) else {
+        return Ok(());
+    };
+    let is_bare = |field: &&SchemaTypePtr| {
+        field.name() == time.column
+            && field.is_primitive()
+            && field.get_physical_type() == Type::INT64
+            && field.get_basic_info().logical_type_ref().is_none()
+    };
+    let is_of_arrow = pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == IN_MEMORY));
+    if !is_of_arrow || !fields.iter().any(|field| is_bare(&field)) {
+        return Ok(());
+    }
+    let name = &time.column;
+    Err(TraceError::Columns {
+        file: label.to_owned(),
+        problem: format!(
+            "column '{name}' may have been a duration, whose unit Parquet does not keep: say it, as in time={name}:us, or s, ms, ns"
+        ),
+    })
 }
 
 /// Notes on columns that would change the figures of a trace with columns of fixed names.
@@ -55,6 +93,8 @@ pub(super) fn open(
     let header = Header { label, names, is_line: false };
     let mut notes = Vec::new();
     let columns = header.columns(decoding, &mut notes)?;
+    let pairs = footer.file_metadata().key_value_metadata();
+    check_time(label, schema.root_schema().get_fields(), pairs, columns.time.as_ref())?;
     let used: Vec<&String> = columns.names().filter_map(|name| header.names.get(header.place(name)?)).collect();
     let fields = schema.root_schema().get_fields().iter();
     let fields = fields.filter(|field| field.is_primitive() && used.iter().any(|name| *name == field.name())).cloned();
