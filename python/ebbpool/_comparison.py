@@ -30,6 +30,7 @@ class _Said:
         self._for_text = [native.for_text(latex) for latex in (False, True)]
         self._page = native.page()
         self._figure = native.figure()
+        self._over_all = native.over_all()
 
     def json(self) -> str:
         return self._json
@@ -57,6 +58,9 @@ class _Said:
 
     def figure(self) -> str | None:
         return self._figure
+
+    def over_all(self) -> list[str]:
+        return self._over_all
 
     def report(self, path: str) -> None:
         write_page(path, self._page)
@@ -104,7 +108,7 @@ class Comparison(Table):
         picture = self._native.figure()
         if picture is None:
             raise UsageError("figure(): no run has finished")
-        write_page(path, picture)
+        write_page(path, picture, "svg")
 
     @property
     def details(self) -> list[dict[str, Any]]:
@@ -114,14 +118,17 @@ class Comparison(Table):
 
     @property
     def advice(self) -> str:
-        """The answer in sentences: the policy to take at the usual size, and over all sizes and asymmetries.
+        """The answer in sentences: the policy to take at the usual size, over all sizes and asymmetries, and over all traces.
 
         >>> import ebbpool
         >>> answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "cflru"], ["3%"], 32)
         >>> "cflru" in answer.advice
         True
         """
-        return "\n".join(sentence for _, sentences, _ in self._native.answers() for sentence in sentences)
+        answers = self._native.answers()
+        names = [f"{name}: " if len(answers) > 1 else "" for name, *_ in self._native.cells()[1]]
+        lines = [name + sentence for name, (_, sentences, _) in zip(names, answers) for sentence in sentences]
+        return "\n".join(lines + self._native.over_all())
 
     def best(
         self, *, frames: Size | None = None, asymmetry: Asymmetry | None = None, trace: str | int | None = None
@@ -176,7 +183,7 @@ class Comparison(Table):
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: one page of HTML with charts and tables. With `compare(report=True)` it also describes the
         trace."""
-        self._native.report(path_of(path))
+        self._native.report(page_path(path))
 
     def show(self, height: int = 700) -> Frame:
         """The report in a frame of a notebook, `height` pixels high."""
@@ -203,9 +210,18 @@ class Comparison(Table):
         return "".join(parts)
 
 
-def write_page(path: str | os.PathLike[str], page: str) -> None:
-    """Writes a page of HTML."""
-    with open(path_of(path), "w", encoding="utf-8") as file:
+def page_path(path: str | os.PathLike[str], kind: str = "html") -> str:
+    """The path of a page of HTML, or of a picture; the name must not be that of a file of another kind."""
+    name = path_of(path)
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in ("", f".{kind}", ".htm" if kind == "html" else ""):
+        raise UsageError(f"path=: this writes {kind.upper()}, and {ending} is another format; end the name with .{kind}")
+    return name
+
+
+def write_page(path: str | os.PathLike[str], page: str, kind: str = "html") -> None:
+    """Writes a page of HTML, or a picture."""
+    with open(page_path(path, kind), "w", encoding="utf-8") as file:
         file.write(page)
 
 
@@ -281,7 +297,7 @@ class Curve(Table):
 
     @property
     def advice(self) -> str:
-        """The answer in a sentence."""
+        """The answer in sentences."""
         return self._native.sentence
 
     def smallest(self) -> dict[str, Row]:
@@ -296,7 +312,7 @@ class Curve(Table):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: one page of HTML with charts and tables."""
-        self._native.report(path_of(path))
+        self._native.report(page_path(path))
 
 
 class Run(Table):

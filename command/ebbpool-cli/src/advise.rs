@@ -10,12 +10,12 @@ use std::slice;
 use ebbpool_lab::advise::{Advice, AdvicePageParts, report_page};
 use ebbpool_lab::{AdviseRequest, Lab, schema};
 use ebbpool_trace::Source;
-use ebbpool_trace::output::OutputFile;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::origin::report_options;
+use crate::outputs;
 use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
@@ -36,7 +36,7 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let console = Console::default();
     let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
-    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
+    let report_file = args.report.as_ref().map(outputs::create).transpose()?;
     let word = |trace: &String| match trace.as_str() {
         STANDARD_INPUT => trace.clone(),
         path => file_word(path),
@@ -84,7 +84,7 @@ pub(crate) struct AdviceDocument<'a> {
 }
 
 fn print(format: RunFormat, advice: &Advice, commands: &[CommandLine]) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(outputs::results());
     match format {
         RunFormat::Table => write!(out, "{}", page::of_advice(advice, commands))?,
         RunFormat::Json => schema::write_json(&mut out, &AdviceDocument { advice, commands })?,

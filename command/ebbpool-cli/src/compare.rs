@@ -11,10 +11,10 @@ use ebbpool_lab::several::Summary;
 use ebbpool_lab::trace_set::{TraceGroup, TraceSet};
 use ebbpool_lab::{CompareRequest, Comparison, DetailedResult, Lab, LabError, RunResult, report, schema};
 use ebbpool_trace::Source;
-use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
 use crate::origin::report_options;
+use crate::outputs;
 use crate::progress::Console;
 use crate::results;
 use args::{CompareArgs, CompareFormat};
@@ -31,8 +31,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
-    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
-    let figure_file = args.figure.as_ref().map(OutputFile::create).transpose()?;
+    let report_file = args.report.as_ref().map(outputs::create).transpose()?;
+    let figure_file = args.figure.as_ref().map(outputs::create).transpose()?;
     let (comparisons, error) = compare_each(&lab, sources, &request);
     let error = match error {
         Some(error) if comparisons.is_empty() => return Err(error.into()),
@@ -101,7 +101,7 @@ fn traces(args: &CompareArgs) -> Result<TraceSet, Failure> {
 }
 
 fn print(format: CompareFormat, comparisons: &[Comparison], traces: &TraceSet) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(outputs::results());
     let results = || comparisons.iter().flat_map(Comparison::finished);
     match format {
         CompareFormat::Table => write!(out, "{}", text(comparisons, &traces.groups))?,

@@ -8,10 +8,10 @@ use std::slice;
 
 use ebbpool_lab::{CurveStudy, report, schema};
 use ebbpool_trace::Source;
-use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
 use crate::origin::report_options;
+use crate::outputs;
 use crate::progress::Console;
 use crate::results;
 use args::{CurveArgs, CurveFormat};
@@ -25,7 +25,7 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
     let console = Console::default();
     let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
-    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
+    let report_file = args.report.as_ref().map(outputs::create).transpose()?;
     let study = lab.curve(&source, &args.request())?;
     print(args.format, &study)?;
     if let (Some(path), Some(file)) = (&args.report, report_file) {
@@ -37,7 +37,7 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
 }
 
 fn print(format: CurveFormat, study: &CurveStudy) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(outputs::results());
     match format {
         CurveFormat::Table => write!(out, "{}", table::of_study(study))?,
         CurveFormat::Json => schema::write_json(&mut out, &study.rows())?,

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use ebbpool_lab::diff::{self, DiffError, ResultDiff, ResultFile};
 use ebbpool_lab::schema as results_schema;
-use ebbpool_trace::output::{OutputFile, refuse_overwriting};
+use ebbpool_trace::output::refuse_overwriting;
 
 use crate::failure::Failure;
+use crate::outputs;
 use crate::schema;
 use crate::shared_args::RunFormat;
 use args::DiffArgs;
@@ -45,13 +46,13 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<(), Failure> {
         Ok(ResultFile::parse(&label, &bytes, &schemas)?)
     };
     let found = ResultDiff::new(&read(&args.before)?, &read(&args.after)?, args.noise.0)?;
-    let mut out = io::stdout().lock();
+    let mut out = outputs::results();
     match args.format {
         RunFormat::Json => results_schema::write_json(&mut out, &found)?,
         RunFormat::Table => write!(out, "{}", table::of_diff(&found, args.all))?,
     }
     if let Some(path) = &args.report {
-        diff::write(OutputFile::create(path)?, &found)?;
+        diff::write(outputs::create(path)?, &found)?;
         // The command does not fail because standard error takes no line.
         let _ = writeln!(io::stderr(), "report: {}", path.display());
     }

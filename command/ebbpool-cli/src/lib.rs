@@ -23,6 +23,7 @@ mod man;
 #[cfg(all(feature = "device", unix))]
 mod measure;
 mod origin;
+mod outputs;
 mod picture;
 mod policies;
 mod progress;

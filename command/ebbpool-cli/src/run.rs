@@ -3,15 +3,15 @@
 pub(crate) mod args;
 mod table;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::slice;
 
 use ebbpool_lab::{RunRecording, schema};
-use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Format, Source};
 
 use crate::failure::Failure;
+use crate::outputs;
 use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
@@ -33,15 +33,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), false);
     let mut recording = RunRecording::default();
-    recording.events = args.events.as_ref().map(OutputFile::create).transpose()?;
-    recording.series = args.series.as_ref().map(OutputFile::create).transpose()?;
-    recording.misses = args.misses.as_ref().map(OutputFile::create).transpose()?;
+    recording.events = args.events.as_ref().map(outputs::create).transpose()?;
+    recording.series = args.series.as_ref().map(outputs::create).transpose()?;
+    recording.misses = args.misses.as_ref().map(outputs::create).transpose()?;
     let (outcome, recording) = lab.run_recorded(&source, &request, recording)?;
     for file in [recording.events, recording.series, recording.misses].into_iter().flatten() {
         file.finish()?;
     }
     let detailed = outcome.detailed();
-    let mut out = io::stdout().lock();
+    let mut out = outputs::results();
     match args.format {
         RunFormat::Json => schema::write_json(&mut out, &detailed)?,
         RunFormat::Table => write!(out, "{}", table::of_run(&detailed))?,

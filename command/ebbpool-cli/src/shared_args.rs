@@ -15,6 +15,7 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::outputs;
 
 /// A value with its spelling, for commands that repeat it.
 #[derive(Clone, Debug)]
@@ -249,7 +250,7 @@ impl RunFormat {
     ///
     /// If the output takes no more.
     pub(crate) fn print<R: Serialize>(self, result: &R, to_text: impl FnOnce(&R) -> String) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = outputs::results();
         match self {
             RunFormat::Json => {
                 serde_json::to_writer_pretty(&mut out, result)?;

@@ -265,6 +265,11 @@ impl Comparison {
         })
     }
 
+    /// The answer over all traces, if there are several.
+    fn over_all(&self) -> Vec<String> {
+        self.with(|all| Summary::from_comparisons(all, &self.groups).iter().map(Summary::sentence).collect())
+    }
+
     /// The table that the command prints.
     fn text(&self) -> String {
         self.with(|all| ebbpool_cli::comparison_text(all, &self.groups))

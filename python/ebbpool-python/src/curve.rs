@@ -144,7 +144,14 @@ pub(crate) fn curve(
         return Ok(None);
     }
     let (study, notes) = watched.finish(py)?;
-    Ok(Some(Curve { rows: study.rows(), sentence: study.sentence(), title: study.title(), notes, study: Mutex::new(study) }))
+    let sentences: Vec<String> = std::iter::once(study.sentence()).chain(study.sentence_on_end()).collect();
+    Ok(Some(Curve {
+        rows: study.rows(),
+        sentence: sentences.join("\n"),
+        title: study.title(),
+        notes,
+        study: Mutex::new(study),
+    }))
 }
 
 /// The table of bounds, the command's JSON and notes.

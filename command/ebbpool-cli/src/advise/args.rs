@@ -13,6 +13,7 @@ use ebbpool_lab::{MemorySize, PricingRequest, RequestError};
 use ebbpool_sim::Warmup;
 
 use crate::failure::Failure;
+use crate::outputs;
 use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, RunFormat, Spelled, ThreadArgs};
 
 #[derive(Args)]
@@ -70,7 +71,7 @@ pub(crate) struct AdviseArgs {
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
     /// Write an HTML page
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = outputs::page())]
     pub(crate) report: Option<PathBuf>,
     /// Compute everything again, and store no result for the next time
     #[arg(long)]

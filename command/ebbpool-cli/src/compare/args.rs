@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use ebbpool_lab::{CompareRequest, MemorySize, PolicySelection, PricingRequest};
 
 use crate::failure::Failure;
+use crate::outputs;
 use crate::shared_args::{AsymmetryList, CountingArgs};
 
 #[derive(Args)]
@@ -45,10 +46,10 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) bound: bool,
     /// Write an HTML page with charts and tables
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = outputs::page())]
     pub(crate) report: Option<PathBuf>,
     /// Write the bills against memory size as a picture for a text
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = outputs::picture())]
     pub(crate) figure: Option<PathBuf>,
     /// Compute everything again, and store no result for the next time
     #[arg(long)]

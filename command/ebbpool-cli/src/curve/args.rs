@@ -7,6 +7,7 @@ use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_lab::{CurveRequest, MemorySize, MemorySizeError, PolicySelection, Target};
 use ebbpool_sim::Warmup;
 
+use crate::outputs;
 use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
 
 #[derive(Args)]
@@ -50,7 +51,7 @@ pub(crate) struct CurveArgs {
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
     /// Write an HTML page with charts and tables
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = outputs::page())]
     pub(crate) report: Option<PathBuf>,
     /// Compute everything again, and store no result for the next time
     #[arg(long)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbpool_lab::diff::NOISE;
 
+use crate::outputs;
 use crate::shared_args::RunFormat;
 
 #[derive(Args)]
@@ -25,7 +26,7 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     pub(crate) exit_code: bool,
     /// Write the comparison as an HTML page
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = outputs::page())]
     pub(crate) report: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
