@@ -67,7 +67,7 @@ fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let (label, read) = match path == Path::new(STANDARD_INPUT) {
         true => {
             let mut bytes = Vec::new();
-            let read = io::stdin().lock().read_to_end(&mut bytes);
+            let read = ebbpool_trace::standard_input().and_then(|mut input| input.read_to_end(&mut bytes));
             ("standard input".into(), read.map(|_| bytes))
         }
         false => (path.display().to_string(), fs::read(path)),

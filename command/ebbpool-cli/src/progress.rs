@@ -40,6 +40,7 @@ pub(crate) fn stopping() -> impl Iterator<Item = i32> {
 
 /// Has the first of these signals stop the current work, and a second one end the process.
 pub(crate) fn stop_on_interrupt() {
+    ebbpool_trace::stop_waiting_when(Arc::clone(&STOP));
     for signal in stopping() {
         // In this order, so that the first one does not end the process. If a handler cannot be installed, the signal ends the
         // process at once, which loses nothing either.

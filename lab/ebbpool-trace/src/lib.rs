@@ -79,6 +79,7 @@ pub use reader::{Reader, RecordedArrivals};
 pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail, Trim};
 pub use ring::{Ring, RingKind};
 pub use source::{ReadOptions, Source};
+pub use stored_trace::{standard_input, stop_waiting_when};
 pub use supplied::{PlainColumns, ReferenceStream, ReferenceSupplier, TableRows, TableSupplier, key_of};
 pub use writer::{Writer, WrittenTrace};
 

@@ -1,11 +1,17 @@
 //! The bytes of traces: files, standard input, pipes, and samples in the program.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::{Buf, Bytes};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::bad_lines::lock;
@@ -57,6 +63,46 @@ impl TraceBytes {
     }
 }
 
+/// When it is set, no input is waited for any more.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on a reader that waits for standard input or a pipe returns with an error once this is set. Without it nothing ends the
+/// wait but the input, and a signal that a program handles does not.
+pub fn stop_waiting_when(stop: Arc<AtomicBool>) {
+    let _ = STOP.set(stop);
+}
+
+/// Standard input, a pipe or a terminal.
+struct Pipe(File);
+
+/// Standard input, with the error of [`stop_waiting_when`].
+///
+/// # Errors
+///
+/// If there is none.
+pub fn standard_input() -> io::Result<impl Read> {
+    Ok(Pipe(io::stdin().as_fd().try_clone_to_owned()?.into()))
+}
+
+impl Read for Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        const SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            if STOP.get().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(io::Error::other("stopped while it waited for input"));
+            }
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&SHORT)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => match self.0.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 /// A handle on a regular file with the trace's bytes, at its beginning.
 fn open_seekable(label: &str, path: Option<&Path>, spool: &Mutex<Option<NamedTempFile>>) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(label, "read", error);
@@ -65,19 +111,26 @@ fn open_seekable(label: &str, path: Option<&Path>, spool: &Mutex<Option<NamedTem
     if let Some(spooled) = &*spool {
         return spooled.reopen().map_err(spooling);
     }
-    let mut pipe: Box<dyn Read> = match path {
+    let mut pipe = match path {
         Some(path) => {
-            let file = File::open(path).map_err(failed)?;
+            // So that no pipe without a writer holds the program here.
+            let open = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+            let file = open.map_err(failed)?;
             if file.metadata().map_err(failed)?.is_file() {
                 return Ok(file);
             }
-            Box::new(file)
+            Pipe(file)
         }
-        None => Box::new(io::stdin().lock()),
+        None => return spooled_from(&mut standard_input().map_err(failed)?, &mut spool).map_err(spooling),
     };
-    let mut spooled = NamedTempFile::new().map_err(spooling)?;
-    io::copy(&mut pipe, &mut spooled).map_err(spooling)?;
-    let reopened = spooled.reopen().map_err(spooling)?;
+    spooled_from(&mut pipe, &mut spool).map_err(spooling)
+}
+
+/// A handle on a file with what the pipe has.
+fn spooled_from(pipe: &mut impl Read, spool: &mut Option<NamedTempFile>) -> io::Result<File> {
+    let mut spooled = NamedTempFile::new()?;
+    io::copy(pipe, &mut spooled)?;
+    let reopened = spooled.reopen()?;
     *spool = Some(spooled);
     Ok(reopened)
 }

@@ -391,3 +391,19 @@ fn an_interrupt_in_a_later_trace_prints_what_is_finished() {
         assert!(page.contains("zipf:pages=500,refs=5000"));
     }
 }
+
+/// A file that is standard output is alone there, and no file has the name of another kind.
+#[test]
+fn standard_output_has_one_document() {
+    let ebbpool = Ebbpool::in_scratch();
+    let compare = ["compare", "zipf:pages=100,refs=1000", "--policies", "lru", "--frames", "10", "--asymmetry", "8"];
+    for (option, end) in [("--report", "</html>"), ("--figure", "</svg>")] {
+        let output = ebbpool.run(&[&compare[..], &[option, "-"]].concat());
+        let document = String::from_utf8(output.stdout.clone()).expect("text");
+        assert!(document.trim_end().ends_with(end) && errors(&output).contains("lru"), "{option}");
+    }
+    for (option, path, words) in [("--figure", "f.png", "SVG"), ("--report", "f.pdf", "HTML"), ("--report", "f.svg", "HTML")] {
+        ebbpool.refused(&[&compare[..], &[option, path]].concat(), 2, &[words, "another format"]);
+    }
+    assert!(ebbpool.names().is_empty());
+}

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -157,4 +159,25 @@ fn the_misses_of_a_run_are_a_trace() {
     // A buffer of the same size below keeps what this one has just read, which does not come again before it leaves.
     let second = ebbpool.json(&["run", below, "--policy", "lru", "--frames", "500"]);
     assert_eq!(second["reads"], second["distinct_pages"]);
+}
+
+/// A command that waits for input ends by the first signal, as a loop of the shell expects.
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_the_wait_for_input() {
+    use std::os::unix::process::ExitStatusExt;
+    let ebbpool = Ebbpool::in_scratch();
+    let made = Command::new("mkfifo").arg(ebbpool.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let info = ["trace", "info", "--trace-format", "text"];
+    for args in [&[&info[..], &["-"]].concat()[..], &[&info[..], &["pipe"]].concat(), &["diff", "-", "other.json"]] {
+        let mut child = ebbpool.started(args);
+        // Held, so that there is no end of the input.
+        let _input = child.stdin.take();
+        std::thread::sleep(Duration::from_millis(500));
+        let stopped = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(stopped.is_ok_and(|status| status.success()));
+        let output = child.wait_with_output().expect("an end");
+        assert_eq!(output.status.signal(), Some(2), "{args:?}: {}", errors(&output));
+    }
 }
