@@ -389,6 +389,7 @@ fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
         "pace": pace,
         "written": report.written,
         "read": report.read,
+        "target_ended": report.end == End::Target,
     });
     match facts {
         Value::Object(facts) => facts,
@@ -497,6 +498,7 @@ fn measured(captured: &Capture) -> MeasuredWrites {
     measured.device = device.map(|it| MeasuredDevice::new(&it.name, it.bytes));
     measured.references = Some((recorder.len() + recorder.resident_references()) as u64);
     measured.read = MeasuredReads::new(report.read.page_bytes, report.read.process_bytes);
+    measured.target_ended = report.end == End::Target;
     let events = (report.events + report.lost).max(1);
     measured.lost = report.lost as f64 / events as f64;
     measured

@@ -43,7 +43,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_budget: Option<ByteSize>,
     /// The price of a GiB of memory for a month in $: adds $ a month to each size of the memory
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = price, allow_negative_numbers = true)]
     pub(crate) memory_price: Option<f64>,
     /// References that arrive per second, or per period, as in 300/min
     #[arg(long, value_name = "N[/s]", conflicts_with_all = ["duration", "writes_per_day"])]
@@ -111,6 +111,14 @@ impl From<ServerArg> for ServerKind {
             ServerArg::Other => ServerKind::Other,
         }
     }
+}
+
+/// Reads an amount in $.
+pub(crate) fn price(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_start_matches('$').parse().ok();
+    number
+        .filter(|price| price.is_finite() && *price >= 0.0)
+        .ok_or_else(|| format!("'{text}' is no price of a GiB of memory for a month in $; give a number, such as 2.5"))
 }
 
 fn daily_writes(text: &str) -> Result<DailyWrites, String> {

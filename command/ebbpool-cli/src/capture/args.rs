@@ -212,7 +212,7 @@ pub(super) struct AdviceArgs {
     #[arg(long, value_name = "BYTES", requires = "advise")]
     pub(super) memory_budget: Option<Spelled<ByteSize>>,
     /// The price of a GiB of memory for a month in $, as for `ebbpool advise`
-    #[arg(long, value_name = "USD", requires = "advise")]
+    #[arg(long, value_name = "USD", value_parser = crate::advise::args::price, allow_negative_numbers = true, requires = "advise")]
     pub(super) memory_price: Option<f64>,
 }
 

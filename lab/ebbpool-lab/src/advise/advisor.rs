@@ -647,10 +647,10 @@ impl<'a> Advisor<'a> {
             then,
         };
         let measured = self.request.measured.as_ref();
-        let lost = measured.and_then(MeasuredWrites::lost_events);
+        let lost = measured.and_then(MeasuredWrites::lost_events).into_iter().chain(measured.and_then(MeasuredWrites::ended));
         let cached = self.cached.map(|cached| cached.note());
         let counted = terms.counted_note(now);
-        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(counted).chain(cached).chain(facts.warnings()).collect();
+        let mut warnings: Vec<AdviceNote> = lost.chain(counted).chain(cached).chain(facts.warnings()).collect();
         if then.frames < now.frames && self.budget.is_some_and(|budget| budget < self.present) {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,

@@ -32,6 +32,9 @@ pub struct MeasuredWrites {
     /// What was read meanwhile: the object `read` of the facts.
     #[serde(skip)]
     pub read: MeasuredReads,
+    /// True if the server ended during the capture.
+    #[serde(skip)]
+    pub target_ended: bool,
 }
 
 /// Bytes that were read in the seconds of a capture; `None` where they were not counted.
@@ -124,6 +127,7 @@ impl MeasuredWrites {
             references: None,
             lost: 0.0,
             read: MeasuredReads::default(),
+            target_ended: false,
         }
     }
 
@@ -145,6 +149,8 @@ impl MeasuredWrites {
             events: u64,
             #[serde(default)]
             lost: u64,
+            #[serde(default)]
+            target_ended: bool,
         }
         let wrong = |why: String| AdviseError::NoMeasuredWrites(why);
         let facts: Facts = serde_json::from_str(facts).map_err(|error| wrong(error.to_string()))?;
@@ -157,6 +163,7 @@ impl MeasuredWrites {
         Ok(MeasuredWrites {
             lost: facts.lost as f64 / met as f64,
             read: facts.read,
+            target_ended: facts.target_ended,
             references: references.map(|it| it.saturating_add(facts.resident_references)),
             ..facts.written
         })
@@ -205,6 +212,16 @@ impl MeasuredWrites {
                 "{lost:.0} % of the capture's events were lost, so that the trace has gaps, rates are too low, and every figure may be far off: capture again with a larger --ring"
             ),
         ))
+    }
+
+    /// What an operator must know of a capture during which the server ended.
+    pub(super) fn ended(&self) -> Option<AdviceNote> {
+        self.target_ended.then(|| {
+            AdviceNote::new(
+                NoteKind::TargetEnded,
+                "the server ended during the capture: what it wrote to end is in what was measured, and figures in time are of its last seconds",
+            )
+        })
     }
 
     /// What the server wrote, in bytes per day.
@@ -256,6 +273,7 @@ mod tests {
             references: None,
             lost: 0.0,
             read: MeasuredReads::default(),
+            target_ended: false,
         }
     }
 

@@ -50,6 +50,8 @@ pub enum NoteKind {
     CachedReads,
     /// The server counted other reads or writes than the simulation of it has.
     Counted,
+    /// The server ended during the capture.
+    TargetEnded,
 }
 
 /// A note on an advice. It serializes as its text.

@@ -141,7 +141,9 @@ fn by_size(advice: &Advice, server: &str) -> Vec<String> {
             let life = then.life().map_or_else(String::new, |life| format!(", life {}{life}", longest(advice)));
             let money = then.dollars_per_month.zip(now.dollars_per_month);
             let money = money
-                .map_or_else(String::new, |(then, now)| format!(", {} a month instead of {}", dollars(then), dollars(now)));
+                .map(|(then, now)| (dollars(then), dollars(now)))
+                .filter(|(then, now)| then != now)
+                .map_or_else(String::new, |(then, now)| format!(", {then} a month instead of {now}"));
             let text = format!(
                 "Set {name} = {} (now {}): reads {}, writes {}, bill {}{life}{money}",
                 sizes[0],
@@ -336,7 +338,7 @@ fn rates(advice: &Advice) -> Vec<String> {
     let Some(arrivals) = advice.arrivals else {
         return money.into_iter().collect();
     };
-    let rate = decimals(arrivals.references_per_second, 0);
+    let rate = pace(arrivals.references_per_second);
     let source = match arrivals.source {
         ClockSource::Rate => "as given",
         ClockSource::Duration => "by the duration of the trace",
@@ -345,6 +347,8 @@ fn rates(advice: &Advice) -> Vec<String> {
     };
     let mut sentences = vec![format!("{rate} references arrive per second, {source}")];
     let schedule: Option<CheckpointSchedule> = advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
+    // None falls into a shorter trace.
+    let schedule = schedule.filter(|it| it.time.is_none_or(|time| time.as_secs_f64() <= arrivals.seconds));
     sentences.extend(
         schedule.map(|schedule| format!("Every system has the checkpoints of the present one, every {}", schedule.in_words())),
     );
@@ -416,8 +420,10 @@ fn loads(advice: &Advice) -> AdviceTable {
     header.extend(cached.map(|_| "from the device".into()));
     header.push(format!("writes{per}"));
     let money = knows(|load| load.dollars_per_month.is_some());
+    let lacks = advice.life.measured.is_some() && !advice.life.not_counted.is_empty();
+    let at_least = if lacks { ", at least" } else { "" };
     let optional =
-        [(bytes, "a day".to_string()), (busy, "busy".into()), (life, lives_column(advice)), (money, "$ a month".into())];
+        [(bytes, format!("a day{at_least}")), (busy, "busy".into()), (life, lives_column(advice)), (money, "$ a month".into())];
     header.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name));
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
