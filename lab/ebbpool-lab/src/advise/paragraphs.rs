@@ -477,7 +477,7 @@ fn knee(advice: &Advice) -> Vec<String> {
     let threshold = rounded(100.0 * WORTH_DOUBLING);
     let mut sentences = vec![match &advice.knee {
         Some(knee) => format!(
-            "The knee is at {}: each doubling beyond it saves less than {threshold} % of {of} bill",
+            "The knee is at {}: doublings beyond it save less than {threshold} % of {of} bill",
             memory(advice, knee.frames)
         ),
         None => format!("There is no knee: the last doubling still saves {threshold} % of {of} bill or more"),

@@ -115,12 +115,12 @@ impl ServerKind {
         match self {
             ServerKind::Postgresql => &[(
                 "bgwriter_lru_maxpages",
-                "simulated with its present value, 100 unless a parameter of postgres says another, where the trace has times: the background writer writes dirty pages before they are evicted, which can only add writes; 0 turns it off",
+                "simulated as postgres has it (default 100) where the trace has times: it can only add writes, of pages before they are evicted; 0 turns it off",
             )],
             ServerKind::Innodb => &[
                 (
                     "innodb_max_dirty_pages_pct",
-                    "simulated with its present value, 90 unless a parameter of innodb says another: the policy writes the oldest changes above it",
+                    "simulated as innodb has it (default 90): the policy writes the oldest changes above it",
                 ),
                 ("innodb_io_capacity", NO_MODEL),
             ],
