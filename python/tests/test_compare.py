@@ -354,3 +354,21 @@ def test_a_rate_is_for_a_device() -> None:
     for call in (ebbpool.compare, ebbpool.run):
         with pytest.raises(ebbpool.UsageError, match="references arrive at a rate only where a device .* rate= with device="):
             call("zipf:pages=100,refs=1000", "lru", 10, asymmetry=8, rate=1000)
+
+
+def test_a_file_has_the_name_of_its_kind(tmp_path: Path) -> None:
+    answer = ebbpool.compare("zipf:pages=100,refs=1000", ["lru"], [10], 8)
+    for wrong in [lambda: answer.figure(tmp_path / "f.pdf"), lambda: answer.report(tmp_path / "f.svg")]:
+        with pytest.raises(ebbpool.UsageError, match="another format"):
+            wrong()
+    answer.figure(tmp_path / "f.svg")
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["f.svg"]
+
+
+def test_the_answer_over_several_traces_names_them_and_has_one_over_all(command: Any) -> None:
+    traces = ["zipf:pages=300,refs=5000,write=0.4", "uniform:pages=300,refs=5000"]
+    answer = ebbpool.compare(traces, ["lru", "ebb"], [30], 8)
+    lines = answer.advice.splitlines()
+    assert lines[0].startswith("zipf") and lines[-1].startswith(("ebb is ", "lru is "))
+    assert lines[-1] in str(answer)
+    assert pickle.loads(pickle.dumps(answer)).advice == answer.advice
