@@ -161,9 +161,15 @@ impl WarningFacts<'_> {
         if !self.is_measured {
             notes.extend(self.owed("now", self.now));
         }
-        notes.extend(self.owed("with the recommendation", self.then));
+        // Where nothing changes one sentence is enough.
+        let is_other = self.then.policy != self.now.policy || self.then.frames != self.now.frames;
+        if is_other || self.is_measured {
+            notes.extend(self.owed("with the recommendation", self.then));
+        }
         notes.extend(self.busy("now", self.now));
-        notes.extend(self.busy("with the recommendation", self.then));
+        if is_other {
+            notes.extend(self.busy("with the recommendation", self.then));
+        }
         notes
     }
 
