@@ -127,7 +127,11 @@ fn recommendation(comparison: &Comparison) -> Option<Recommendation> {
     // What it saves against the baseline, if both have a bill in all cells.
     let ratio = baseline.and_then(|baseline| bills.mean_ratio(best.policy, baseline));
     let name = &comparison.policies[best.policy];
-    let sentence = format!("{}{left_out}", best_choice(name, &all, &best, ratio));
+    let among = match comparison.online.iter().all(|online| *online) {
+        true => "",
+        false => "of the policies that can be built, ",
+    };
+    let sentence = format!("{among}{}{left_out}", best_choice(name, &all, &best, ratio));
     Some(Recommendation { policy: Some(name.clone()), sentence })
 }
 

@@ -106,8 +106,8 @@ impl Markup {
         }
     }
 
-    fn table(self, (caption, number): (&str, usize), heads: &[String], rows: Vec<Vec<String>>) -> String {
-        let caption = self.escaped(caption);
+    fn table(self, (title, number): (&str, usize), heads: &[String], rows: Vec<Vec<String>>) -> String {
+        let caption = self.escaped(title);
         match self {
             Markup::Markdown => {
                 let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -119,8 +119,13 @@ impl Markup {
             Markup::Latex => {
                 let line = |cells: &[String]| format!("    {} \\\\\n", cells.join(" & "));
                 let rows: String = rows.iter().map(|row| line(row)).collect();
+                // Of the trace, since a text may have the tables of several commands.
+                let trace = title.split([':', ';']).next().unwrap_or_default().to_ascii_lowercase();
+                let words: Vec<&str> = trace.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
+                let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+                let label = if words.is_empty() { "ebbpool".into() } else { words.join("-") };
                 format!(
-                    "\\begin{{table}}\n  \\centering\n  \\caption{{{caption}}}\n  \\label{{tab:ebbpool-{number}}}\n  \\begin{{tabular}}{{l{}}}\n    \\toprule\n{}    \\midrule\n{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n\n",
+                    "\\begin{{table}}\n  \\centering\n  \\caption{{{caption}}}\n  \\label{{tab:{label}-{number}}}\n  \\begin{{tabular}}{{l{}}}\n    \\toprule\n{}    \\midrule\n{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n\n",
                     "r".repeat(heads.len().saturating_sub(1)),
                     line(heads),
                 )
@@ -161,7 +166,7 @@ mod tests {
         );
         let latex = Markup::Latex.table(("a & b", 7), &heads, rows);
         assert!(
-            latex.contains("\\caption{a \\& b}") && latex.contains("{tabular}{lr}") && latex.contains("\\label{tab:ebbpool-7}")
+            latex.contains("\\caption{a \\& b}") && latex.contains("{tabular}{lr}") && latex.contains("\\label{tab:a-b-7}")
         );
         assert_eq!(Markup::Latex.sentences(&["50 % less".into()]), "% 50 % less\n");
         assert!(latex.contains("    lru & 1.5 \\\\\n"));
