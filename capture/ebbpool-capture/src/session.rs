@@ -446,7 +446,12 @@ impl Session<'_> {
                 return Ok(End::Target);
             }
             if self.source.is_another_program() {
-                return Ok(End::Replaced);
+                // A process that is ending shows no program for a moment.
+                let ends = (0..20).any(|_| {
+                    thread::sleep(Duration::from_millis(10));
+                    !self.source.is_alive()
+                });
+                return Ok(if ends { End::Target } else { End::Replaced });
             }
         }
     }
