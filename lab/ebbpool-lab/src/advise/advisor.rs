@@ -246,9 +246,9 @@ impl<'a> Advisor<'a> {
             other_policy: (systems.best.result.policy != then.policy).then(|| terms.load(&systems.best)),
             now,
             then,
+            cheapest_frames: cheapest.and_then(|_| cheapest_of(&curve)),
             curve,
             knee,
-            cheapest_frames: cheapest,
             breakevens,
             life,
             knobs,
@@ -688,6 +688,12 @@ impl TraceQuestions<'_> {
         };
         self.lab.curve(self.source, &request)
     }
+}
+
+/// The size of the curve with the least $ a month.
+fn cheapest_of(curve: &[MemoryPoint]) -> Option<u64> {
+    let priced = curve.iter().filter_map(|point| Some((point.frames, point.dollars_per_month?)));
+    priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(frames, _)| frames)
 }
 
 /// The server that the names of a trace suggest.

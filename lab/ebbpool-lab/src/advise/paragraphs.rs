@@ -75,14 +75,22 @@ pub(super) fn setting(advice: &Advice, frames: u64) -> String {
 /// PostgreSQL's default interval between checkpoints.
 const DEFAULT_INTERVAL: &str = "5min";
 
+/// $ a month at a size of the curve.
+fn cost_of(advice: &Advice, frames: u64) -> Option<f64> {
+    advice.curve.iter().find(|point| point.frames == frames)?.dollars_per_month
+}
+
 /// The setting of a server for its memory, and what this saves.
 fn by_size(advice: &Advice, server: &str) -> Vec<String> {
     let Advice { now, then, .. } = advice;
     let name = advice.server.size_setting();
     let threshold = rounded(100.0 * WORTH_DOUBLING);
     let pays_up_to = |knee: Option<u64>| match advice.cheapest_frames.or(knee) {
-        Some(cheapest) if advice.cheapest_frames.is_some() && cheapest <= then.frames => {
+        Some(cheapest) if advice.cheapest_frames.is_some() && cheapest == then.frames => {
             "No other size costs less a month".into()
+        }
+        Some(cheapest) if advice.cheapest_frames.is_some() && cheapest < then.frames => {
+            format!("By estimate {} would cost less, {}", memory(advice, cheapest), in_dollars(cost_of(advice, cheapest)))
         }
         Some(knee) if knee > then.frames => format!("More memory than that pays up to {}", memory(advice, knee)),
         Some(_) => {
@@ -98,12 +106,11 @@ fn by_size(advice: &Advice, server: &str) -> Vec<String> {
     match then.frames.cmp(&now.frames) {
         Ordering::Equal if advice.cheapest_frames.is_some_and(|cheapest| cheapest != now.frames) => {
             let cheapest = advice.cheapest_frames.unwrap_or(now.frames);
-            let cost = advice.curve.iter().find(|point| point.frames == cheapest).and_then(|point| point.dollars_per_month);
             vec![format!(
                 "Keep {name} = {} unless it may be {}, which costs {} a month instead of {}",
                 setting(advice, now.frames),
                 memory(advice, cheapest),
-                in_dollars(cost),
+                in_dollars(cost_of(advice, cheapest)),
                 in_dollars(now.dollars_per_month)
             )]
         }
